@@ -36,7 +36,7 @@ from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.verdict import TradeoffPoint, Verdict
 
-_COINS = (2, 0)  # key of their random stream; those of outputs begin with 0 or 1
+_COINS = (2, 0)  # spawn key of the coins' random stream; the keys of the outputs' streams begin with 0 or 1
 
 
 def audit(
@@ -61,53 +61,63 @@ def audit(
 ) -> Verdict:
     """Tries to refute a claim of differential privacy from samples alone.
 
-    Some of the samples (half; of numbers a sixth, or a quarter if they have at most 16 values; at most 2^20) choose two
-    events, one for each order of the data sets, and, of a curve, one point of the claim; the rest bound the events'
-    mean probabilities jointly and exactly (:func:`hockeystick.audits.bounds.both_orders.both_frontier`). Where one
-    event promises more, that is bounded alone (:func:`hockeystick.audits.bounds.two_counts.frontier`). Since all
-    choices are made before the bounding samples are seen, one test is made and the stated confidence covers everything
-    looked at.
+    Some of the samples choose two events, one for each order of the data sets, and (if the claim is a curve) one point
+    of the claim. The remaining samples bound the events' mean probabilities jointly and exactly
+    (:func:`hockeystick.audits.bounds.both_orders.both_frontier`). If a single event promises a larger bound, it is
+    bounded alone (:func:`hockeystick.audits.bounds.two_counts.frontier`). All choices are made before any bounding
+    sample is seen. So there is one test, and its confidence level covers the whole search.
+
+    Choosing takes half of the samples; for outputs that are single numbers it takes a sixth, or a quarter if they have
+    at most 16 distinct values; and never more than 2^20.
 
     Outputs may be numbers, strings, None, arrays, and tuples, lists, dictionaries and (data) classes of them; see
-    :mod:`hockeystick.audits.outputs.reading`. Floats are read as real numbers: they are rounded to a public grid, see
+    :mod:`hockeystick.audits.outputs.reading`. Floats are read as real numbers, rounded to a public grid; see
     :mod:`hockeystick.audits.outputs.cells`.
 
     Args:
-      target: an object with ``simulate(value, rng, runs)``; or a callable ``f(data, rng)`` that gives one output; or
-        ``f(data, rng, runs)`` (a parameter named ``runs``, or three positional parameters without default) that gives
-        outputs with the runs on the leading axis. It must take its randomness from ``rng`` for a run to be repeatable.
-      claim: what to refute: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or an event, which claim their
-        whole curves (:meth:`Claim.of`). By default what the target says of itself: ``target.claim()``, or the curve of
-        ``target.event()``, stated at δ = 1e-6.
-      neighbours: two data sets that differ as the claim's neighbouring relation allows; that they do is the caller's
-        word. By default ``target.worst_case_neighbours()``.
-      samples: outputs drawn from *each* data set, for all purposes; at least 20. By default 1,000,000, or as many as a
-        measured first piece says can be drawn in about half a minute; ``Verdict.samples`` says how many it were.
-      rng: a seed or a generator that gives one; by default a fresh seed. The verdict records it. Outputs on the two
-        data sets, and for choosing and bounding, are independent.
-      confidence: in (0.5, 1).
-      bits: let the bit patterns of floats count too. Otherwise a claim that they refute is a warning in the verdict.
-      exceptions_as_output: count the type of an exception as an output, for targets called once per output.
-      grid: spacing of the public grid; by default 32 significant bits.
-      statistic: where a violation would show, if that is known: a function of an output (of a batch of them, if the
-        target is vectorised) that gives a number, or a bool for an event; or "likelihood ratio" for the target's own
-        ``log_likelihood_ratio(outputs, d0, d1)``. Nothing else is looked at then, and few samples are for choosing.
-      attack: classifiers to score outputs of several numbers by, see :mod:`hockeystick.audits.attacks.classifiers`;
-        "auto" compares them on a small part of the outputs and fits what seems worth it.
-      workers: processes that draw; -1 for all cores. Results do not depend on it.
-      backend: a joblib backend, such as "dask"; by default processes on this machine, if there are several workers.
-      address: of a Dask scheduler.
-      checkpoint: a file in which a long audit is kept while it runs. If it is there, the audit goes on from it; it is
-        removed at the end. The target must be the same: see ``identity``.
-      identity: a name of the target and of its version, for ``checkpoint``: what was kept under another name is refused
-        instead of mixing two targets in one verdict. Without it that the target is the same is the caller's word.
-      progress: called as ``progress(done, total)`` with numbers of outputs drawn, of both data sets together.
+      target: an object with ``simulate(value, rng, runs)``; or a callable ``f(data, rng)`` that returns one output; or
+        ``f(data, rng, runs)`` (a parameter named ``runs``, or three positional parameters without default) that returns
+        outputs with the runs on the leading axis. A run is repeatable only if all randomness comes from ``rng``.
+      claim: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or event, whose whole curve is then tested
+        (:meth:`Claim.of`). Default: ``target.claim()``, or else the curve of ``target.event()``, stated at δ = 1e-6.
+      neighbours: two data sets that are neighbours under the claim's neighbouring relation; this is not checked.
+        Default: ``target.worst_case_neighbours()``.
+      samples: number of outputs drawn from *each* data set, for all purposes; at least 20. Default: 1,000,000, or fewer
+        if the first outputs show that so many would take more than half a minute. ``Verdict.samples`` has the number.
+      rng: a seed, or a generator that draws one; default: a fresh seed. The verdict records the seed. Outputs on the
+        two data sets, and those for choosing and for bounding, are independent.
+      confidence: confidence level, in (0.5, 1).
+      bits: whether the bit patterns of floats count as well. By default, the verdict has a warning if they refute.
+      exceptions_as_output: counts the type of an exception as an output; for targets that return one output a call.
+      grid: spacing of the public grid; default: 32 significant bits.
+      statistic: a known statistic in which a violation would show: a function of an output (of a batch of outputs if
+        the target is vectorised) that returns a number, or a bool for an event; or "likelihood ratio" for the target's
+        own ``log_likelihood_ratio(outputs, d0, d1)``. The audit then uses nothing else, and few samples for choosing.
+      attack: the classifiers that score outputs of several numbers; see :mod:`hockeystick.audits.attacks.classifiers`.
+        "auto" compares them on a small part of the outputs and fits the promising ones.
+      workers: number of processes that draw; -1 for all cores. Results do not depend on it.
+      backend: a joblib backend, such as "dask"; default: local processes if there are several workers.
+      address: address of a Dask scheduler.
+      checkpoint: a file that stores the progress of a long audit. If the file exists, the audit resumes from it; the
+        file is removed at the end. The target must be the same: see ``identity``.
+      identity: a name for the target and its version, stored in ``checkpoint``. A checkpoint with another name is
+        refused, so that no verdict mixes two targets. By default, a change of the target is not noticed.
+      progress: called as ``progress(done, total)`` with numbers of outputs, both data sets together.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       TargetError: the target raised in some runs, or its outputs can't be read.
       MissingExtraError: several workers without joblib, or "dask" without Dask.
-      WorkerError: workers died again and again.
+      WorkerError: workers died repeatedly.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> def noisy_count(data, rng, runs):
+      ...     return sum(data) + rng.laplace(0.0, 0.5, runs)  # epsilon = 2
+      >>> hs.audit(noisy_count, claim=(1.0, 0.0), neighbours=([1], [1, 1]), samples=20_000, rng=1).outcome
+      'refuted'
+      >>> hs.audit(noisy_count, claim=(2.0, 0.0), neighbours=([1], [1, 1]), samples=20_000, rng=1).outcome
+      'consistent'
     """
     started = time.perf_counter()
     plan = _Plan.checked(
@@ -121,16 +131,16 @@ def audit(
         grid=grid,
         statistic=statistic,
         attack=attack,
-        hands=(workers, backend, address),
+        workers=Workers(workers, backend, address),
     )
-    kept = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
-    seed = known_seed(rng) if kept is None else kept.seed
-    with plan.hands.hired() as crew:
-        draws = Draws(plan.called, plan.data, seed, plan.wanted, crew, progress, plan.look, kept)
+    saved = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
+    seed = known_seed(rng) if saved is None else saved.seed
+    with plan.workers.hired() as pool:
+        draws = Draws(plan.called, plan.data, seed, plan.samples, pool, progress, plan.statistic, saved)
         choice = _choose(plan, draws, draws.choosing())
         counts = _count(plan, draws, choice)
-    if kept is not None:
-        kept.remove()
+    if saved is not None:
+        saved.remove()
     bound = _bound(plan, choice, counts, seed)
     return _verdict(plan, draws, choice, counts, bound, seconds=time.perf_counter() - started)
 
@@ -140,15 +150,14 @@ def audit(
 
 @frozen(eq=False, kw_only=True)
 class _Plan:
-    """An audit whose arguments are checked.
+    """The checked arguments of an audit.
 
     Attributes:
-      target: as given.
-      called: what is called for outputs: the target, or what looks at its outputs through statistics.
-      wanted: number of samples; None for what fits the time.
-      look: the given statistic, if any.
+      target: the target that the caller gave.
+      called: the target to call for outputs, with statistics applied to them where there are any.
+      samples: number of samples; None for as many as fit the time limit.
+      statistic: the caller's statistic, if any.
       catch: whether exceptions are outputs.
-      hands: the workers that draw.
     """
 
     target: object
@@ -156,13 +165,13 @@ class _Plan:
     data: tuple[Any, Any]
     claim: Claim
     confidence: float
-    wanted: int | None
+    samples: int | None
     grid: float | None
     bits: bool
-    look: Look | None
+    statistic: Look | None
     attack: Attack
     catch: bool
-    hands: Workers
+    workers: Workers
 
     @classmethod
     def checked(
@@ -178,20 +187,19 @@ class _Plan:
         grid: float | None,
         statistic: object,
         attack: Attack,
-        hands: tuple[int, str | None, str | None],
+        workers: Workers,
     ) -> _Plan:
         """Checks the arguments of :func:`audit`; nothing is drawn."""
         known_claim = _own_claim(target) if claim is None else Claim.of(claim)
         confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
-        wanted = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
-        spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
+        samples = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
+        grid = None if grid is None else real("grid", grid, low=0.0, low_open=True)
         check_attack(attack)
-        workers = Workers(*hands)
         called = Target.of(target, catch=exceptions_as_output)
         data = neighbour_pair(target, neighbours)
         look = None if statistic is None else Look.of(statistic, target, data)
         if look is not None and bits:
-            raise InvalidArgumentError("bits", bits, "has no meaning for a statistic", "leave one of them out")
+            raise InvalidArgumentError("bits", bits, "does not apply to a statistic", "leave out bits or statistic")
         if look is not None:
             called = look.through(called)
         elif not exceptions_as_output:
@@ -202,13 +210,13 @@ class _Plan:
             data=data,
             claim=known_claim,
             confidence=confidence,
-            wanted=wanted,
-            grid=spacing,
+            samples=samples,
+            grid=grid,
             bits=bits,
-            look=look,
+            statistic=look,
             attack=attack,
             catch=exceptions_as_output,
-            hands=workers,
+            workers=workers,
         )
 
     @property
@@ -218,22 +226,12 @@ class _Plan:
     def checkpoint(
         self, path: str | os.PathLike[str], identity: str | None, rng: int | np.random.Generator | None
     ) -> Checkpoint:
-        """Returns what ``path`` holds of this audit; an empty checkpoint if there is none."""
+        """Returns the checkpoint of this audit at ``path``, empty if there is no file."""
         if identity is not None and not isinstance(identity, str):
             raise InvalidArgumentError("identity", identity, "is not a string", "name the target and its version")
-        asked = digest(
-            self.data,
-            self.claim,
-            self.confidence,
-            self.wanted,
-            self.grid,
-            self.bits,
-            self.catch,
-            self.look is not None,
-            self.attack,
-            identity,
-        )
-        return Checkpoint.at(path, asked, None if rng is None else known_seed(rng))
+        options = (self.grid, self.bits, self.catch, self.statistic is not None, self.attack)
+        key = digest(self.data, self.claim, self.confidence, self.samples, *options, identity)
+        return Checkpoint.at(path, key, None if rng is None else known_seed(rng))
 
 
 def _own_claim(target: object) -> Claim:
@@ -241,7 +239,7 @@ def _own_claim(target: object) -> Claim:
         own = getattr(target, name, None)
         if callable(own):
             return Claim.of(own())
-    return Claim.of(None)  # which says what to give
+    return Claim.of(None)  # raises the error for a missing claim
 
 
 # --- the choice of events, and their counts --------------------------------------------------------------------------
@@ -249,13 +247,13 @@ def _own_claim(target: object) -> Claim:
 
 @frozen(eq=False)
 class _Choice:
-    """The events, fixed before any of the samples that bound them is drawn.
+    """The events, fixed before any bounding sample is drawn.
 
     Attributes:
-      event: what the claim is tested by.
-      plain: the same where bit patterns do not count.
-      leak: where bit patterns may say more than real numbers; None if a statistic is looked at.
-      trials: samples from each data set that are left to bound them.
+      event: the event that tests the claim.
+      plain: the event of real numbers; the same as ``event`` unless that is one of bit patterns.
+      leak: the best event of bit patterns; None if the caller gave a statistic.
+      trials: number of bounding samples from each data set.
     """
 
     event: Event
@@ -266,7 +264,7 @@ class _Choice:
 
 @frozen(eq=False)
 class _Counts:
-    """Of the bounding samples in the cells of each event, shape (sides, cells)."""
+    """Counts of the bounding samples in the cells of each event, shape (sides, cells)."""
 
     event: IntArray
     plain: IntArray
@@ -274,7 +272,7 @@ class _Counts:
 
 
 def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
-    """Chooses on the samples set aside for it, and on some more where those were not all that there was to spend."""
+    """Chooses the events on the choosing samples, and on spare samples where there are any."""
     evidence = Evidence.of(tables, tuple(draws.book.layouts), plan.grid, attack=plan.attack, seed=draws.seed)
     spare = 0 if plan.bits else draws.spare
     trials = draws.total - evidence.tables[0].runs - spare
@@ -283,22 +281,22 @@ def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
         rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
         event = choose_counted(rivals, draws.tuning(spare, plan.grid, rivals), claim, alpha=alpha, trials=trials)
     else:
-        # What an event that is given leaves is seldom one for the other order, and few outputs are there to tell.
-        pairs = not draws.event_given
-        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=plan.bits, both=pairs)
+        # The complement of a given event is seldom a good event for the other order, and the samples are few.
+        both = not draws.event_given
+        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=plan.bits, both=both)
     plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
-    leak = None if plan.look is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
+    leak = None if plan.statistic is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
     return _Choice(event, plain, leak, trials)
 
 
 def _count(plan: _Plan, draws: Draws, choice: _Choice) -> _Counts:
-    """Draws the samples that bound; what was counted is kept, if there is a checkpoint, however the drawing ends."""
+    """Draws and counts the bounding samples; an interruption saves the counts so far in the checkpoint."""
     events = {id(one): one for one in (choice.event, choice.plain, choice.leak) if one is not None}  # each counted once
     try:
         counted = draws.bounding(choice.trials, plan.grid, [one.partition for one in events.values()])
     except BaseException:
-        if draws.kept is not None:
-            draws.kept.write()
+        if draws.checkpoint is not None:
+            draws.checkpoint.write()
         raise
     counts = dict(zip(events, counted, strict=True))
     return _Counts(counts[id(choice.event)], counts[id(choice.plain)], counts.get(id(choice.leak)))
@@ -309,13 +307,13 @@ def _count(plan: _Plan, draws: Draws, choice: _Choice) -> _Counts:
 
 @frozen(eq=False)
 class _Bound:
-    """What the counts say of the claim.
+    """The bound that the counts give, and whether it refutes the claim.
 
     Attributes:
-      inside: how often the events happened, shape (likelier and other data set, 2); see ``Event.counts_of_both``.
-      region: where their probabilities are.
-      refuted: whether some claimed point is outside of it.
-      tested: that point, else the one that the event was chosen for.
+      inside: counts of the events, shape (likelier and other data set, 2); see ``Event.counts_of_both``.
+      region: confidence region of the events' probabilities.
+      refuted: whether the region excludes some claimed point.
+      tested: the excluded point, or else the point for which the event was chosen.
       least, other: probabilities of an event that would be refuted at ``tested``; see :func:`_refutable`.
       leaked: whether bit patterns refute the claim.
     """
@@ -329,7 +327,7 @@ class _Bound:
     leaked: bool
 
     def blind(self, claim: Claim) -> bool:
-        """Whether only a violation far beyond the claim could have been seen."""
+        """Returns whether only a violation far beyond the claim would have been detected."""
         return _epsilon(self.least, self.other, claim.delta) > max(2 * claim.epsilon, claim.epsilon + 0.1)
 
 
@@ -345,7 +343,7 @@ def _bound(plan: _Plan, choice: _Choice, counts: _Counts, seed: int) -> _Bound:
 
 
 def _tossed(event: Event, inside: IntArray, trials: int, seed: int) -> Tossed | None:
-    """Returns what random sides show of two events; None if there is one."""
+    """Returns the counts of two events after random tosses of the data set; None if there is one event."""
     if not len(event.back):
         return None
     return toss(inside, trials, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_COINS)))
@@ -360,9 +358,9 @@ def _region(event: Event, inside: IntArray, tossed: Tossed | None, trials: int, 
 def _refutable(
     event: Event, tossed: Tossed | None, trials: int, alpha: float, point: tuple[float, float]
 ) -> tuple[float, float]:
-    """Returns the least probability of the event that is refuted at ``point`` in nine of ten audits, and the other's.
+    """Returns the least probabilities (likelier data set, other one) that are refuted at ``point`` in 9 of 10 audits.
 
-    The second is that on the less likely data set. The first is infinite if none is refuted so often.
+    The first is infinite if no probability is refuted so often.
     """
     epsilon, delta = point
     if tossed is None:
@@ -380,14 +378,14 @@ def _epsilon(p: float, q: float, delta: float) -> float:
 
 
 def _leaks(plan: _Plan, choice: _Choice, counts: _Counts) -> bool:
-    """Whether bit patterns refute the claim, and more than real numbers show in any cell or by the plain event."""
+    """Returns whether bit patterns refute the claim by more than real numbers show, in any cell or by the event."""
     leak, claim, trials = choice.leak, plan.claim, choice.trials
     if leak is None or counts.leak is None:
         return False
     x, y = choice.plain.counts(counts.plain)
     beyond = max(claim.epsilon, steepest_ratio(choice.plain), math.log((x + 0.5) / (y + 0.5)))
     x, y = leak.counts(counts.leak)
-    if x <= math.exp(beyond) * y + claim.delta * trials:  # the estimate itself does not
+    if x <= math.exp(beyond) * y + claim.delta * trials:  # the estimate itself does not exceed it
         return False
     return frontier(x, trials, y, trials, slope=leak.slope, alpha=plan.alpha).refutes(beyond, claim.delta)
 
@@ -405,7 +403,7 @@ def _verdict(plan: _Plan, draws: Draws, choice: _Choice, counts: _Counts, bound:
         epsilon_lower=bound.region.epsilon(claim.delta),
         confidence=plan.confidence,
         samples=draws.total,
-        timed=plan.wanted is None and draws.total < DEFAULT_SAMPLES,
+        timed=plan.samples is None and draws.total < DEFAULT_SAMPLES,
         direction="d0->d1" if event.direction == 0 else "d1->d0",
         event=str(event),
         count_p=int(bound.inside[0, 0]),
@@ -441,7 +439,7 @@ def _warnings(target: object, data: tuple[Any, Any], leaked: bool) -> list[str]:
     if not getattr(target, "repeatable", True):
         found.append("the outputs come from the target's own source of random numbers: the seed does not repeat them")
     if equal_data(*data):
-        found.append("d0 and d1 are equal: no event can tell them apart, and the audit says nothing about privacy")
+        found.append("d0 and d1 are equal: no event can distinguish them, and the audit says nothing about privacy")
     if leaked:
         found.append(
             "the bit patterns of the outputs refute the claim: floating-point noise leaks; audit with bits=True to let "

@@ -1,1 +1,1 @@
-"""Targets made of other libraries' mechanisms."""
+"""Adapters that make targets of other libraries' mechanisms."""

@@ -1,4 +1,4 @@
-"""What an adapter makes of an outside library's object: a target that says what it claims and where to test it."""
+"""Targets made of another library's objects, with a claim and a pair of neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hockeystick.audits.claims.claim import Claim
 
 
 def pair(neighbours: object) -> tuple[Any, Any]:
-    """Returns two data sets.
+    """Returns ``neighbours`` as a pair of data sets.
 
     Raises:
-      InvalidArgumentError: not two.
+      InvalidArgumentError: it does not have two items.
     """
     found = items("neighbours", neighbours)
     if len(found) != 2:
@@ -26,58 +26,62 @@ def pair(neighbours: object) -> tuple[Any, Any]:
 
 
 @frozen
-class Adapted:
-    """An outside mechanism as a target that is called once per output.
-
-        verdict = hs.audit(target, claim=target.claim())
-
-    Attributes:
-      name: library, version and what it is.
-      draw: ``draw(data, rng)`` gives one output; many libraries take their randomness elsewhere and ignore ``rng``.
-      repeatable: whether outputs are a function of data and ``rng``. If not, the seed of a verdict repeats the audit's
-        own choices and not the outputs: another run draws others, and errs at the stated rate *per run*.
-    """
+class _Declared:
+    """Base class of targets with a claim and a pair of neighbouring data sets."""
 
     name: str
-    draw: Callable[[Any, np.random.Generator], Any] = field(repr=False)
+    draw: Callable[..., Any] = field(repr=False)
     _claim: Claim
     _neighbours: tuple[Any, Any] = field(converter=pair)
     repeatable: bool = field(default=False, kw_only=True)
 
-    def __call__(self, data: Any, rng: np.random.Generator) -> Any:
-        return self.draw(data, rng)
-
     def claim(self) -> Claim:
-        """Returns what the library says of its mechanism, on data sets as far apart as the neighbours are."""
+        """Returns the library's claim for its mechanism, at the distance of the neighbours."""
         return self._claim
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the pair that was given, or else a canonical one: the furthest apart that the claim covers."""
+        """Returns the caller's pair, or else a canonical one: the farthest apart that the claim covers."""
         return self._neighbours
 
 
 @frozen
-class AdaptedBatch:
-    """An outside mechanism as a target that gives many outputs in one call. Attributes as in :class:`Adapted`.
+class Adapted(_Declared):
+    """Another library's mechanism as a target that returns one output a call.
 
     Attributes:
-      draw: ``draw(data, rng, runs)`` gives outputs with the runs on the leading axis.
+      name: library, version and kind of mechanism.
+      draw: ``draw(data, rng)`` returns one output; many libraries have their own source of randomness and ignore
+        ``rng``.
+      repeatable: whether outputs are a function of data and ``rng``. If not, a verdict's seed repeats the audit's
+        choices but not the outputs, and the error rate holds *per run*.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> target = hs.audits.Adapted("noisy sum", lambda data, rng: sum(data) + rng.laplace(), hs.Claim(1.0), ([1], []))
+      >>> hs.audit(target, samples=200, rng=1).outcome  # the claim and the neighbours are the target's own
+      'inconclusive'
     """
 
-    name: str
-    draw: Callable[[Any, np.random.Generator, int], Any] = field(repr=False)
-    _claim: Claim
-    _neighbours: tuple[Any, Any] = field(converter=pair)
-    repeatable: bool = field(default=False, kw_only=True)
+    def __call__(self, data: Any, rng: np.random.Generator) -> Any:
+        return self.draw(data, rng)
+
+
+@frozen
+class AdaptedBatch(_Declared):
+    """Another library's mechanism as a target that returns many outputs a call.
+
+    Attributes:
+      name, repeatable: as in :class:`Adapted`.
+      draw: ``draw(data, rng, runs)`` returns outputs with the runs on the leading axis.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> def draw(data, rng, runs):
+      ...     return sum(data) + rng.laplace(size=runs)
+      >>> hs.audit(hs.audits.AdaptedBatch("noisy sum", draw, hs.Claim(1.0), ([1], [])), samples=20_000, rng=1).outcome
+      'consistent'
+    """
 
     def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
         """Returns ``runs`` outputs on data set ``value``, with the runs on the leading axis."""
         return self.draw(value, rng, runs)
-
-    def claim(self) -> Claim:
-        """Returns what the library says of its mechanism, on data sets as far apart as the neighbours are."""
-        return self._claim
-
-    def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the pair that was given, or else a canonical one: the furthest apart that the claim covers."""
-        return self._neighbours

@@ -1,4 +1,4 @@
-"""Outside libraries' mechanisms as targets of an audit: one call for all of them."""
+"""One function that makes a target of any known library's mechanism."""
 
 from __future__ import annotations
 
@@ -17,20 +17,28 @@ _LIBRARIES: dict[str, tuple[Callable[..., Adapted | AdaptedBatch], frozenset[str
 
 
 def adapt(target: Any, *, neighbours: object = None, **options: Any) -> Adapted | AdaptedBatch:
-    """Returns an outside library's mechanism as a target, with its claim and a pair of neighbouring data sets.
+    """Returns another library's mechanism as a target, with its claim and a pair of neighbouring data sets.
 
-    Known are OpenDP measurements (:func:`hockeystick.audits.adapters.opendp.measurement`), diffprivlib mechanisms
-    (:func:`hockeystick.audits.adapters.diffprivlib.mechanism`), and PyDP algorithms and mechanisms
-    (:func:`hockeystick.audits.adapters.pydp.algorithm`). Training with Opacus is not one object: see
-    :func:`hockeystick.audits.adapters.opacus.dp_sgd`. Nothing is imported that the target has not.
+    The known libraries are OpenDP (:func:`hockeystick.audits.adapters.opendp.measurement`), diffprivlib
+    (:func:`hockeystick.audits.adapters.diffprivlib.mechanism`) and PyDP
+    (:func:`hockeystick.audits.adapters.pydp.algorithm`). Training with Opacus is not a single object: see
+    :func:`hockeystick.audits.adapters.opacus.dp_sgd`. No library is imported that the target does not use.
 
     Args:
-      target: the object.
-      neighbours: two data sets; by default the library's canonical pair, where there is one.
-      options: of the library's own function.
+      target: the mechanism.
+      neighbours: two data sets; default: the library's canonical pair, if there is one.
+      options: options of the function for the library.
 
     Raises:
-      InvalidArgumentError: of no library known here, an unknown option, or what the library's own function refuses.
+      InvalidArgumentError: the library or an option is unknown, or the function for the library raises it.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> try:
+      ...     hs.audits.adapt(sum)
+      ... except hs.accounting.InvalidArgumentError as error:
+      ...     print(error.reason)
+      is of none of opendp, diffprivlib, pydp
     """
     for base in type(target).__mro__:
         library = base.__module__.partition(".")[0]
@@ -38,7 +46,7 @@ def adapt(target: Any, *, neighbours: object = None, **options: Any) -> Adapted 
             make, known = _LIBRARIES[library]
             if unknown := sorted(options.keys() - known):
                 remedy = f"give {', '.join(sorted(known))}" if known else "it has none but neighbours"
-                raise InvalidArgumentError(unknown[0], options[unknown[0]], f"is no option for {library}", remedy)
+                raise InvalidArgumentError(unknown[0], options[unknown[0]], f"is not an option of {library}", remedy)
             return make(target, neighbours=neighbours, **options)
     remedy = "give an object with simulate(data, rng, runs), f(data, rng, runs) or f(data, rng) to the audit as it is"
     raise InvalidArgumentError("target", target, f"is of none of {', '.join(_LIBRARIES)}", remedy)

@@ -1,4 +1,4 @@
-"""diffprivlib's mechanisms as targets; the claim is the epsilon and delta that they were made with."""
+"""diffprivlib's mechanisms as targets; the claim is their own epsilon and delta."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hockeystick.audits.claims.claim import Claim
 def mechanism(target: Any, *, neighbours: object = None) -> Adapted:
     """Returns a diffprivlib mechanism, an object with ``randomise(value)``, as a target.
 
-    Its randomness is its own: the operating system's, or that of the ``random_state`` it was made with, which then goes
-    on from run to run.
+    The mechanism has its own source of randomness: the operating system, or its ``random_state``, which continues from
+    run to run.
 
     Args:
       target: the mechanism, with ``epsilon`` and ``delta``.
-      neighbours: two values as far apart as its sensitivity. By default (0, sensitivity), or from its lower bound where
-        it has bounds; the two labels of ``Binary``.
+      neighbours: two values whose distance is the sensitivity. Default: (0, sensitivity); (lower, lower + sensitivity)
+        for a mechanism with bounds; the two labels of ``Binary``.
 
     Raises:
-      InvalidArgumentError: it can't be called on a value, has no sensitivity, or claims an infinite epsilon.
+      InvalidArgumentError: the target has no ``randomise``, no sensitivity, or an infinite epsilon.
     """
     if not callable(getattr(target, "randomise", None)) or not hasattr(target, "epsilon"):
-        raise InvalidArgumentError("target", target, "is no mechanism with randomise(value)", "audit f(data, rng)")
+        raise InvalidArgumentError("target", target, "is not a mechanism with randomise(value)", "audit f(data, rng)")
     claim = Claim.curve(ApproximateDP(target.epsilon, target.delta), target.delta)
     name = f"diffprivlib {importlib.metadata.version('diffprivlib')} {type(target).__name__}"
     found = _canonical(target) if neighbours is None else pair(neighbours)

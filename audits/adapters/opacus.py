@@ -1,13 +1,13 @@
-"""DP-SGD by Opacus as a target: a canary gradient goes into each step, and its trace in the noisy gradient comes out.
+"""DP-SGD by Opacus as a target: the audit adds a canary gradient in each step, and reads it from the noisy gradient.
 
-White-box: the adversary sees each step's noisy gradient, which is what the guarantee of DP-SGD is about, and adds one
-record whose gradient is a single coordinate (the Dirac canary of Nasr et al. 2021 and 2023). Where the training data
-leaves that coordinate alone, a step's reading is exactly that of the Poisson-sampled Gaussian mechanism,
-N(1, sigma^2) with probability q, else N(0, sigma^2); the score is the log-likelihood ratio of all steps, which loses
-nothing. So few short trainings give a bound near the accountant's epsilon, and show too little noise, a clip that does
-not hold, or steps that were not counted.
+The attack is white-box: the adversary sees each step's noisy gradient, as in the guarantee of DP-SGD, and adds one
+record whose gradient is a single coordinate (the Dirac canary of Nasr et al. 2021 and 2023). If the training data does
+not affect that coordinate, a step's reading is exactly that of the Poisson-sampled Gaussian mechanism, N(1, sigma^2)
+with probability q, else N(0, sigma^2). The score is the log-likelihood ratio of all steps, a sufficient statistic. So a
+few short trainings give a bound near the accountant's epsilon, and reveal too little noise, missing clipping, or steps
+that were not counted.
 
-A training loop changes in one line, ``canary.step(optimizer)`` in place of ``optimizer.step()``:
+A training loop changes in one line, ``canary.step(optimizer)`` instead of ``optimizer.step()``::
 
     def train(canary):
         model, engine = torch.nn.Linear(8, 2), PrivacyEngine()
@@ -24,8 +24,8 @@ A training loop changes in one line, ``canary.step(optimizer)`` in place of ``op
     target = dp_sgd(train, sample_rate=0.1)
     verdict = hs.audit(target, claim=target.claim(), samples=1000)
 
-What the audit does not see: whether the loader samples as the accountant believes (the canary draws its own coin), and
-what the model gives away beyond the gradients.
+The audit does not test whether the loader samples as the accountant assumes, because the canary tosses its own coin.
+Nor does it test leaks of the model beyond the gradients.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from hockeystick.audits.targets.calling import TargetError
 
 @define
 class GradientCanary:
-    """One record's gradient, a multiple of the clipping norm along one coordinate, through one training.
+    """The gradient of one record during one training, along one coordinate.
 
     Attributes:
       present: whether the record is in the data set.
-      sample_rate: with which probability a step samples it, each by itself.
-      rng: for these coins.
-      parameter, index: which of the optimizer's parameters, and which of its numbers, flattened.
-      norm: before clipping, in clipping norms; above 1 the clip itself is tested too.
-      score: log-likelihood ratio of the readings so far, the canary's presence against its absence.
-      steps: read so far.
+      sample_rate: probability that a step samples the record, independently of other steps.
+      rng: randomness of the sampling.
+      parameter, index: number of the optimizer's parameter, and index of the coordinate in it, flattened.
+      norm: norm of the gradient before clipping, in clipping norms; if it is above 1, the clipping is tested too.
+      score: log-likelihood ratio of the readings so far, for the record's presence against its absence.
+      steps: number of readings so far.
     """
 
     present: bool
@@ -70,18 +70,18 @@ class GradientCanary:
     steps: int = field(default=0, init=False)
 
     def step(self, optimizer: Any) -> None:
-        """Puts the canary among the per-sample gradients if it is sampled, makes the step, and reads its trace.
+        """Adds the canary to the per-sample gradients if it is sampled, makes the step, and reads the noisy gradient.
 
         Call it after ``backward()``, on Opacus's optimizer with one clipping norm for the whole gradient.
 
         Raises:
-          InvalidArgumentError: not such an optimizer, or a coordinate that it does not have.
+          InvalidArgumentError: the optimizer is not Opacus's, or does not have the coordinate.
           TargetError: the step was split into several physical batches.
         """
         if not hasattr(optimizer, "grad_samples") or not hasattr(optimizer, "noise_multiplier"):
-            raise InvalidArgumentError("optimizer", optimizer, "is not Opacus's", "take the one of make_private")
+            raise InvalidArgumentError("optimizer", optimizer, "is not Opacus's", "give the one from make_private")
         clip = real("max_grad_norm", optimizer.max_grad_norm, low=0.0, low_open=True)
-        sampled = self.rng.random() < self.sample_rate  # also where it is absent: one coin a step in both worlds
+        sampled = self.rng.random() < self.sample_rate  # tossed if absent too: one coin a step on both data sets
         if self.present and sampled:
             self._insert(optimizer, clip)
         optimizer.step()
@@ -98,7 +98,7 @@ class GradientCanary:
             shapes = [tuple(p.shape) for p in parameters]
             wanted = (self.parameter, self.index)
             raise InvalidArgumentError(
-                "(parameter, index)", wanted, f"is not among shapes {shapes}", "give one that is"
+                "(parameter, index)", wanted, f"is not in the shapes {shapes}", "give the coordinate of a parameter"
             )
         return parameters[self.parameter]
 
@@ -115,7 +115,7 @@ class GradientCanary:
 
 
 def _log_ratio(reading: float, rate: float, sigma: float) -> float:
-    """Returns log((1-q) + q N(reading; 1, sigma^2) / N(reading; 0, sigma^2)); at sigma = 0 the reading itself."""
+    """Returns log((1-q) + q N(reading; 1, sigma^2) / N(reading; 0, sigma^2)), or the reading itself at sigma = 0."""
     if sigma == 0.0:
         return reading
     exponent = (2 * reading - 1) / (2 * sigma * sigma)
@@ -132,25 +132,25 @@ def dp_sgd(
     index: int = 0,
     norm: float = 2.0,
 ) -> Adapted:
-    """Returns a training with Opacus as a target. An output is the canary's score in one training.
+    """Returns a training with Opacus as a target, whose output is the canary's score in one training.
 
-    The claim is what Opacus's accountant recorded in a first training without the canary, priced by the accountant here
-    (:func:`hockeystick.accounting.from_opacus`), under add-or-remove-one. Torch's global generator is seeded from the
-    audit's before each training and put back after it, so an audit can be repeated, unless ``train`` seeds it, asks for
-    Opacus's secure mode, or takes numbers elsewhere.
+    The claim is the history that Opacus's accountant recorded in a first training without the canary, converted by
+    :func:`hockeystick.accounting.from_opacus`, under add-or-remove-one. Torch's global generator is seeded from the
+    audit's generator before each training, and restored after it. So an audit is repeatable unless ``train`` seeds
+    torch's generator, uses Opacus's secure mode, or has another source of randomness.
 
     Args:
-      train: makes one whole training, calls ``canary.step(optimizer)`` in place of ``optimizer.step()``, and returns
+      train: makes one whole training, calls ``canary.step(optimizer)`` instead of ``optimizer.step()``, and returns
         the privacy engine's accountant or its history.
-      sample_rate: of Poisson sampling, in (0, 1]; the accountant must have recorded the same.
-      delta: where the verdict states epsilon.
-      parameter, index: the canary's coordinate. One that the data does not touch gives the tightest bound: the weight
-        of a feature that is always zero, say.
-      norm: of the canary before clipping, in clipping norms.
+      sample_rate: rate of the Poisson sampling, in (0, 1]; the accountant must have recorded the same rate.
+      delta: the delta at which the verdict states epsilon.
+      parameter, index: the canary's coordinate. A coordinate that the data does not affect gives the tightest bound,
+        such as the weight of a feature that is always zero.
+      norm: norm of the canary before clipping, in clipping norms.
 
     Raises:
       MissingExtraError: Opacus is not installed.
-      InvalidArgumentError: a number out of range, no history, or one with another sample rate.
+      InvalidArgumentError: a number is out of range, or there is no history, or one with another sample rate.
       TargetError: ``train`` made no step with the canary.
     """
     require("opacus", "an audit of DP-SGD", extra="opacus")
@@ -167,7 +167,7 @@ def dp_sgd(
             torch.manual_seed(int(rng.integers(1 << 63)))
             accountant = train(canary)
         if not canary.steps:
-            raise TargetError("train made no step with the canary: call canary.step(optimizer) for optimizer.step()")
+            raise TargetError("train made no step with the canary: call canary.step(optimizer), not optimizer.step()")
         return canary.score, accountant
 
     _, accountant = run(False, np.random.default_rng(0))

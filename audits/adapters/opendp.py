@@ -1,4 +1,4 @@
-"""OpenDP measurements as targets; the claim is the measurement's own map, at a distance that the neighbours have."""
+"""OpenDP measurements as targets; the claim is the measurement's own map at the distance of the neighbours."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ def measurement(
 ) -> Adapted | AdaptedBatch:
     """Returns an OpenDP ``Measurement`` as a target.
 
-    The claim is ``target.map(distance)``: pure, zero-concentrated, Rényi, approximate, or a profile; a whole curve,
-    stated at ``delta`` (pure at 0, approximate pure at its own). OpenDP takes its randomness from the operating system,
-    so outputs can't be repeated.
+    The claim is ``target.map(distance)``: pure, zero-concentrated, Rényi or approximate DP, or a profile. It is a whole
+    curve, stated at ``delta`` (pure DP at 0, approximate DP at its own delta). OpenDP takes its randomness from the
+    operating system, so outputs can't be repeated.
 
     Args:
       target: a measurement of OpenDP 0.6 or newer.
-      neighbours: two values of the input domain within ``distance`` of each other in the input metric; that they are is
-        the caller's word. By default (0, distance) for a number under the absolute distance and (False, True) for a
-        bool under the discrete one. With ``coordinatewise``, two values of one coordinate.
-      distance: in the input metric, as ``map`` takes it.
-      delta: where the verdict states epsilon of a curve.
-      coordinatewise: make many runs in one call: a vector of copies of one value goes in, and each coordinate of what
-        comes out counts as a run. That is right only if the measurement treats coordinates independently and alike, as
-        Laplace and Gaussian noise on vectors do; it is the caller's word, and the audit is void if it is wrong.
+      neighbours: two values of the input domain within ``distance`` of each other in the input metric; the distance is
+        not checked. Default: (0, distance) for a number under the absolute distance, and (False, True) for a bool under
+        the discrete distance. With ``coordinatewise``, two values of one coordinate.
+      distance: distance in the input metric, in the type of ``map``'s argument.
+      delta: the delta at which the verdict states epsilon of a curve.
+      coordinatewise: whether to make many runs in one call: the input is a vector of copies of one value, and each
+        coordinate of the output counts as a run. This is valid only if the measurement treats coordinates independently
+        and alike, as Laplace and Gaussian noise on vectors do. This is not checked, and otherwise the audit is void.
 
     Raises:
-      InvalidArgumentError: no canonical neighbours, neighbours outside the domain, or a distance that the map refuses.
-      UnsupportedEventError: a measure without a curve.
+      InvalidArgumentError: there are no canonical neighbours, the neighbours are outside the domain, or the map refuses
+        the distance.
+      UnsupportedEventError: the measure has no curve.
     """
     claim = _claim(target, distance, probability("delta", delta))
     domain = target.input_domain
@@ -59,12 +60,12 @@ def measurement(
 def _coordinates(target: Any, value: Any, runs: int) -> Any:
     outputs = np.asarray(target([value] * runs))
     if outputs.shape != (runs,):
-        raise TargetError(f"a vector of {runs} coordinates came back in shape {outputs.shape}: not coordinatewise")
+        raise TargetError(f"target returned shape {outputs.shape} for {runs} coordinates: give coordinatewise=False")
     return outputs
 
 
 def _plain(output: Any) -> Any:
-    """Returns a vector of numbers as an array, which is read faster; anything else as it is."""
+    """Returns a vector of numbers as an array, which is faster to read; any other output unchanged."""
     if isinstance(output, list) and output and len({type(x) for x in output}) == 1 and type(output[0]) in (int, float):
         return np.array(output)
     return output
@@ -87,7 +88,7 @@ def _check_member(domain: Any, value: Any, coordinatewise: bool) -> None:
         if all(domain.member([value] * size) for size in (3, 4)) if coordinatewise else domain.member(value):
             return
         reason = f"is not in the measurement's domain {domain}"
-    except Exception as error:  # a value of another type: OpenDP says so in several ways
+    except Exception as error:  # OpenDP raises several errors for a value of another type
         reason = f"can't be read as a value of {domain} ({' '.join(str(error).split())[:120]})"
     remedy = "coordinatewise needs vectors of any size" if coordinatewise else "give two values of the domain"
     raise InvalidArgumentError("neighbours", value, reason, remedy)
@@ -95,7 +96,7 @@ def _check_member(domain: Any, value: Any, coordinatewise: bool) -> None:
 
 @frozen
 class _Profile:
-    """OpenDP's privacy profile, as :meth:`Claim.curve` reads it."""
+    """OpenDP's privacy profile, in the form that :meth:`Claim.curve` reads."""
 
     profile: Any
 
@@ -109,7 +110,7 @@ class _Profile:
 def _claim(target: Any, distance: object, delta: float) -> Claim:
     measure, cost = mapped(target, distance)
     if measure.startswith("SmoothedMaxDivergence"):
-        return Claim.curve(_Profile(cost), delta)  # the whole curve, where an event takes points of it
+        return Claim.curve(_Profile(cost), delta)  # the whole curve; an event would have some of its points
     event = event_of(measure, cost)
     match event:
         case PureDP():

@@ -13,16 +13,16 @@ from hockeystick.audits.claims.claim import Claim
 def algorithm(target: Any, *, neighbours: object = None) -> Adapted:
     """Returns a PyDP algorithm (``quick_result``) or mechanism (``add_noise``) as a target.
 
-    The claim is the epsilon and delta that it was made with. Its randomness is its own and can't be repeated.
+    The claim is the target's own epsilon and delta. Its outputs can't be repeated.
 
     Args:
       target: a ``BoundedSum``, ``BoundedMean``, ``Count``, ..., or a ``LaplaceMechanism`` or ``GaussianMechanism``.
-      neighbours: two lists of which one has one entry more, or two numbers as far apart as the mechanism's sensitivity.
-        By default ([1], [1, 1]) for a count and (0, sensitivity) for a mechanism; other algorithms do not tell their
-        bounds, so give the two lists: for bounds [0, 1] say ([1.0], [1.0, 1.0]).
+      neighbours: two lists, one of which has one more entry, or two numbers whose distance is the mechanism's
+        sensitivity. Default: ([1], [1, 1]) for a count and (0, sensitivity) for a mechanism. Other algorithms do not
+        expose their bounds, so give the two lists, such as ([1.0], [1.0, 1.0]) for bounds [0, 1].
 
     Raises:
-      InvalidArgumentError: neither of these, or no default.
+      InvalidArgumentError: the target is neither an algorithm nor a mechanism, or has no default neighbours.
     """
     name = f"python-dp {importlib.metadata.version('python-dp')} {type(target).__name__}"
     delta = float(getattr(target, "delta", 0.0))
@@ -35,7 +35,7 @@ def algorithm(target: Any, *, neighbours: object = None) -> Adapted:
         reason = "has neither quick_result nor add_noise"
         raise InvalidArgumentError("target", target, reason, "audit f(data, rng) that calls it")
     if neighbours is None and type(target).__name__ != "Count":
-        reason = f"has no default for a {type(target).__name__}, which does not tell its bounds"
+        reason = f"has no default for a {type(target).__name__}, which does not expose its bounds"
         raise InvalidArgumentError("neighbours", None, reason, "give two lists, one with one entry more at a bound")
     found = ([1], [1, 1]) if neighbours is None else pair(neighbours)
     return Adapted(name, lambda data, rng: target.quick_result(list(data)), claim, found)

@@ -1,1 +1,1 @@
-"""Which event of the outputs separates two neighbours best, chosen on samples of its own."""
+"""The choice of an event that separates two neighbouring data sets, on samples set aside for it."""

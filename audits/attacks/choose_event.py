@@ -1,20 +1,21 @@
-"""The search for an event that tells two data sets apart, on the samples set aside for choosing.
+"""The search for an event that distinguishes two data sets, on the choosing samples.
 
 Candidates are sets of cells of several partitions (:mod:`hockeystick.audits.attacks.partitions`): half-lines of a
-feature, and the cells whose likelihood ratio exceeds a cut. Cells are ranked on one fold and counted on the other, so
-that a ranking is not rated on the noise it was made from. Nothing here needs to be right for the verdict to be valid: a
-bad event only costs power.
+feature, and the cells whose likelihood ratio exceeds a threshold. Cells are ranked on one fold and counted on the
+other, so that no ranking is rated on its own noise. The verdict is valid with any event; a bad event only costs power.
 
-A rare event has many rivals that are as rare, and the best of them owes most to chance; so an event of probability p
-has to stand sqrt(2 log(1/p)) standard errors higher, about what chance gives the best of 1/p; and one more if it is a
-set of cells where a half-line would do, or rests on a score that was fitted. Two disjoint events, one for each order of
-the data sets, are a candidate as well (:mod:`hockeystick.audits.bounds.both_orders`): of each partition, the pair that
-stands highest at each point of the claim, and one that a model of the likelihood ratio suggests
-(:mod:`hockeystick.audits.attacks.monotone_laws`), which owes chance little and has no handicap for being rare. The best
-after the handicap is
+Rare events have many rivals, and the best of many owes most to chance. So the excess of an event of probability p is
+reduced by a handicap of sqrt(2 log(1/p)) standard errors, about what chance gives the best of 1/p events. The handicap
+is one standard error more if the event is a set of cells where a half-line would do, or rests on a fitted score.
+
+Pairs of disjoint events, one for each order of the data sets, are candidates as well
+(:mod:`hockeystick.audits.bounds.both_orders`). Each partition contributes the best pair at each point of the claim, and
+a pair suggested by a model of the likelihood ratio (:mod:`hockeystick.audits.attacks.monotone_laws`), which owes little
+to chance and has no handicap for being rare. After the handicap, the best candidate is
+
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
- * else, if some point against the claim: the one whose excess over it is largest in standard errors;
- * else: the largest predicted lower bound among those through which a violation would be seen soonest.
+ * else, if some suggest a violation: the one with the largest excess over the claim in standard errors;
+ * else: the one with the largest predicted lower bound, among those that would detect a violation soonest.
 """
 
 from __future__ import annotations
@@ -38,31 +39,31 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.outputs.cells import Partition
 
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
-_SUSPECT = 1.0  # standard errors above the claim, after the handicap, that point against it
-_SUSPECT_CURVE = -1.0  # the same for a curve: a bound at its delta says little of where else it may be false
-_ALONE = 1.0  # standard errors, of the choosing samples, that one event has to be ahead of two
+_SUSPECT = 1.0  # standard errors above the claim, after the handicap, that suggest a violation
+_SUSPECT_CURVE = -1.0  # the same for a curve, which may be violated at another point than its delta
+_ALONE = 1.0  # standard errors, of the choosing samples, by which one event has to beat a pair
 _RIVALS = 6  # partitions by each rating that are counted again
-_PAIRED = 40  # sizes of each of two events that are tried together
+_PAIRED = 40  # sizes of each of two events that are combined
 _CURVE = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 0.99])
 
 
 @frozen(eq=False)
 class Event:
-    """An event, fixed before the counts that will be set against it; or two disjoint ones, one for each order.
+    """An event that was fixed before its counts were seen, or two disjoint ones, one for each order of the data sets.
 
     Attributes:
-      partition: the cells.
+      partition: the partition of the outputs into cells.
       order: all cells, from the most to the least typical of the likelier data set.
-      size: how many of them, from the front, make the event.
+      size: the event consists of the first ``size`` cells of ``order``.
       direction: 0 if d0 is the likelier data set, 1 if d1 is.
-      point: the claimed (epsilon, delta) that is to be refuted.
-      q: the event's probability on the less likely data set, as estimated; of two events the mean.
-      slope: for the bound, see :func:`hockeystick.audits.bounds.two_counts.frontier`, or
-        :func:`hockeystick.audits.bounds.both_orders.both_frontier` of two events.
+      point: the claimed (epsilon, delta) to refute.
+      q: estimated probability of the event on the less likely data set; for two events their mean.
+      slope: the slope for :func:`hockeystick.audits.bounds.two_counts.frontier`, or for two events
+        :func:`hockeystick.audits.bounds.both_orders.both_frontier`.
       totals: counts of the choosing samples, shape (sides, cells).
       cuts: sizes of further events from the front of ``order``, for a trade-off curve.
       on_bits: whether the cells are bit patterns.
-      back: cells of the event for the other order; empty if only one event is tested.
+      back: cells of the event for the other order; empty if there is one event.
     """
 
     partition: Partition
@@ -79,7 +80,7 @@ class Event:
 
     @property
     def alone(self) -> float:
-        """The probability of the first event on the less likely data set, as estimated."""
+        """Estimated probability of the first event on the less likely data set."""
         _, y = self.counts(self.totals)
         return min(1.0, (y + 1) / (int(self.totals[0].sum()) + 1))
 
@@ -88,12 +89,12 @@ class Event:
         return self._mask(self.order[: self.size])
 
     def counts(self, cells: IntArray) -> tuple[int, int]:
-        """Returns how often it happened on the likelier and on the other data set, from counts (sides, cells)."""
+        """Returns the event's counts on the likelier and on the other data set, from counts (sides, cells)."""
         inside = cells[:, self.chosen].sum(axis=1)
         return int(inside[self.direction]), int(inside[1 - self.direction])
 
     def counts_of_both(self, cells: IntArray) -> IntArray:
-        """Returns counts of this event and of the one for the other order, shape (likelier and other data set, 2)."""
+        """Returns the counts of this event and of that for the other order, shape (likelier and other data set, 2)."""
         back = cells[:, self._mask(self.back)].sum(axis=1)[[self.direction, 1 - self.direction]]
         return np.stack([self.counts(cells), back], axis=1)
 
@@ -102,11 +103,11 @@ class Event:
 
     @property
     def share(self) -> float:
-        """Of the outputs on both data sets, how many either event happened in while choosing."""
+        """Share of the choosing samples of both data sets in which either event happened."""
         return float(self.counts_of_both(self.totals).sum() / self.totals.sum())
 
     def words_back(self) -> str:
-        """Returns the event for the other order in words; empty if there is none."""
+        """Returns the event for the other order in words; "" if there is none."""
         return self.partition.words(self._mask(self.back)) if len(self.back) else ""
 
     def _mask(self, cells: IntArray) -> BoolArray:
@@ -117,13 +118,19 @@ class Event:
 
 @frozen(eq=False)
 class _Pair:
-    """Two disjoint events for both orders, and how often they happen in the outputs of both data sets, as estimated."""
+    """Two disjoint events for both orders, and their estimated mean probabilities.
+
+    Attributes:
+      at: number of each event in its family.
+      plus, minus: mean probability of the events on the data set where each is likelier, and on the other.
+      modelled: whether a model with few parameters suggested the pair, so that its excess owes little to chance.
+    """
 
     families: tuple[Family, Family]
-    at: tuple[int, int]  # number of the event in its family
-    plus: float  # on the data set where it is likelier
+    at: tuple[int, int]
+    plus: float
     minus: float
-    modelled: bool  # suggested by a model of few parameters, so that little of its standing is chance
+    modelled: bool
 
     @classmethod
     def of(cls, first: Family, second: Family, at: tuple[int, int], *, modelled: bool) -> _Pair:
@@ -138,10 +145,10 @@ def choose_event(
 
     Args:
       evidence: the choosing samples.
-      claim: what is to be refuted, at any one of its points.
-      alpha, trials: level of the test to come, and its outputs from each data set.
-      on_bits: search the bit patterns of floats too.
-      both: let two events for both orders compete.
+      claim: the claim to refute, at any one of its points.
+      alpha, trials: level of the later test, and its number of outputs from each data set.
+      on_bits: whether to search the bit patterns of floats too.
+      both: whether pairs of events for both orders are candidates.
     """
     families = families_of(real_partitions(evidence), evidence, on_bits=False)
     if on_bits:
@@ -150,16 +157,16 @@ def choose_event(
 
 
 def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> list[Partition]:
-    """Returns the few partitions that hold the most promising events, by standing and by predicted bound."""
+    """Returns the few partitions with the most promising events, by standing and by predicted bound."""
     families = families_of(real_partitions(evidence), evidence, on_bits=False)
     rated = _Rated.of(families, [], claim, alpha, trials)
     found: dict[int, Partition] = {}
     for rating in (rated.standing, rated.bound):
         best = np.array([rating[rated.owner == i].max() for i in range(len(families))])
-        kept: set[int] = set()
+        chosen: set[int] = set()
         for i in np.argsort(-best, kind="stable"):
-            if len(kept) < _RIVALS:
-                kept.add(id(families[i].partition))
+            if len(chosen) < _RIVALS:
+                chosen.add(id(families[i].partition))
                 found[id(families[i].partition)] = families[i].partition
     return list(found.values())
 
@@ -167,7 +174,7 @@ def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: 
 def choose_counted(
     partitions: list[Partition], tallies: list[IntArray], claim: Claim, *, alpha: float, trials: int
 ) -> Event:
-    """Returns the most promising event, by counts (folds, sides, cells) of outputs that no partition was fitted to."""
+    """Returns the most promising event by counts (folds, sides, cells) of outputs to which no partition was fitted."""
     families = [
         f for pair in zip(partitions, tallies, strict=True) for f in families_of_partition(*pair, on_bits=False)
     ]
@@ -175,23 +182,23 @@ def choose_counted(
 
 
 def choose_leak(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> Event | None:
-    """Returns the most promising event of bit patterns; None if the outputs are no floats whose patterns recur."""
+    """Returns the most promising event of bit patterns; None if the outputs are not floats whose patterns recur."""
     families = families_of(bit_partitions(evidence), evidence, on_bits=True)
     return _best(families, [], claim, alpha, trials) if families else None
 
 
 def steepest_ratio(event: Event) -> float:
-    """Returns the largest absolute log-likelihood ratio that any cell surely has (two standard errors off)."""
+    """Returns the largest absolute log-likelihood ratio of any cell, less two standard errors."""
     p, q = event.totals + 0.5
     return float(np.max(np.abs(np.log(p / q)) - 2 * np.sqrt(1 / p + 1 / q)))
 
 
 def _pairs(families: list[Family], claim: Claim, alpha: float, trials: int) -> list[_Pair]:
-    """Returns pairs of events for both orders: the highest at each point of the claim, and modelled ones."""
+    """Returns pairs of events for both orders: the best at each point of the claim, and modelled ones."""
     if trials > MOST_TRIALS:
         return []
     alone = _Rated.of(families, [], claim, alpha, trials)
-    targets = {*claim.points, (max(0.0, float(alone.bound.max())), claim.delta)}  # and what one event will show
+    targets = {*claim.points, (max(0.0, float(alone.bound.max())), claim.delta)}  # the last: predicted for one event
     points = np.array(sorted(targets))[:, :, None, None]
     ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
     found = []
@@ -204,7 +211,7 @@ def _pairs(families: list[Family], claim: Claim, alpha: float, trials: int) -> l
 
 
 def _modelled(opposed: list[tuple[Family, Family]], claim: Claim) -> list[_Pair]:
-    """Returns the pair that a model of the likelihood ratio suggests, of opposite half-lines of one partition."""
+    """Returns the pair of opposite half-lines of one partition that a model of the likelihood ratio suggests."""
     lines = suggested(opposed[0][0].totals[:, :-1], claim) if opposed else None  # the last cell holds no number
     if lines is None:
         return []
@@ -217,9 +224,9 @@ def _modelled(opposed: list[tuple[Family, Family]], claim: Claim) -> list[_Pair]
 
 
 def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray, trials: int) -> list[_Pair]:
-    """Returns the pairs of two opposite families that stand highest, one for each (ratio, delta), each once.
+    """Returns the best pairs of two opposite families, one for each (ratio, delta), without repetitions.
 
-    Some sizes of both are tried together; from the best of these, all sizes of either by turns.
+    The search begins with the best pair from a grid of sizes, then tries all sizes of either event in turn.
     """
     divided = int(first.totals.any(axis=0).sum()) if first.by_ratio else first.partition.cells - 1
     outputs = 2 * (first.runs + 1)
@@ -227,7 +234,7 @@ def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray,
     def standing(i: IntArray, j: IntArray) -> FloatArray:
         plus, minus = _rates(first, second, i, j)
         gap = plus - ratio * minus
-        # Away from 0, to divide by it; it chooses an event, which fresh outputs test.
+        # The term 1e-12 avoids division by 0; it affects the choice of an event only.
         error = np.sqrt(np.maximum(plus + ratio**2 * minus - gap**2, 0.0) + 1e-12)
         found = (gap - delta) / error - _chance(plus, outputs) / math.sqrt(2 * first.runs)
         return np.where(first.sizes[i] + second.sizes[j] <= divided, found, -np.inf)
@@ -247,29 +254,40 @@ def _paired(first: Family, second: Family, ratio: FloatArray, delta: FloatArray,
 
 
 def _rates(first: Family, second: Family, i: Any, j: Any) -> tuple[FloatArray, FloatArray]:
-    """Returns how often pairs happen on the likelier data set and on the other, as estimated; i, j number events."""
+    """Returns estimated mean probabilities of pairs (i, j) on the likelier data sets and on the other ones."""
     outputs = 2 * (first.runs + 1)
     return (first.x[i] + second.x[j]) / outputs, np.minimum((first.y[i] + second.y[j] + 1) / outputs, 1.0)
 
 
 def _chance(p: FloatArray, outputs: FloatArray | int) -> FloatArray:
-    """Returns what chance gives the best of all events as rare as p, in standard errors."""
+    """Returns the expected excess, in standard errors, of the best of 1/p events of probability p by chance alone."""
     return np.asarray(np.sqrt(2 * np.log(outputs / np.maximum(p * outputs, 1))))
 
 
 @frozen(eq=False)
 class _Rated:
-    """All events of some families, one after another, then pairs; and what is expected of them in the test to come."""
+    """All events of some families, then all pairs, with the predicted result of the later test for each.
 
-    owner: npt.NDArray[np.intp]  # of each event, its family's number; pairs are numbered after all families
+    Attributes:
+      owner: number of the event's family; pairs are numbered after all families.
+      p, q: estimated probabilities.
+      at: the point of the claim at which the excess is largest.
+      excess: excess over the claim at that point, in standard errors.
+      standing: the excess after the handicap.
+      bound: predicted lower bound on epsilon, after the handicap.
+      trials: trials from each data set; of a pair, from both.
+      both: whether it is a pair.
+    """
+
+    owner: npt.NDArray[np.intp]
     p: FloatArray
     q: FloatArray
-    at: npt.NDArray[np.intp]  # the point of the claim that it stands against best
-    excess: FloatArray  # over the claim there, in standard errors
-    standing: FloatArray  # the same, after the handicap
-    bound: FloatArray  # on epsilon, after the handicap
-    trials: FloatArray  # from each data set; of a pair, from both
-    both: BoolArray  # whether it is a pair
+    at: npt.NDArray[np.intp]
+    excess: FloatArray
+    standing: FloatArray
+    bound: FloatArray
+    trials: FloatArray
+    both: BoolArray
 
     @classmethod
     def of(cls, families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float, trials: int) -> _Rated:
@@ -286,7 +304,6 @@ class _Rated:
         points = np.array(claim.points)
         ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
         spread = (p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 2 * ratio * (both * p * q)[:, None]
-        # As above.
         excess = (p[:, None] - ratio * q[:, None] - delta) / np.sqrt(spread + 1e-12) * np.sqrt(n)[:, None]
         at = excess.argmax(axis=1)
         best = excess[np.arange(len(p)), at]
@@ -295,7 +312,7 @@ class _Rated:
         handicap += np.array([sum(family.handicap for family in group) / len(group) for group in members])[owner]
         if pairs:
             handicap += np.where(both, 0.0, _ALONE)
-        handicap *= np.sqrt(n / runs)  # chance works on the choosing samples; all else here is for the bounding ones
+        handicap *= np.sqrt(n / runs)  # from standard errors of the choosing samples to those of the bounding ones
         bound = _predicted_bound(p, q, claim.delta, _critical(alpha) + handicap, n, both)
         return cls(owner, p, q, at, best, best - handicap, bound, n, both)
 
@@ -321,7 +338,7 @@ def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float
         family, at, back = families[number], pick - int(np.searchsorted(rated.owner, number)), np.empty(0, np.int64)
     p, q, n = float(rated.p[pick]), float(rated.q[pick]), rated.trials[pick]
     point = claim.points[rated.at[pick]]
-    noise = max(1.0, math.sqrt(trials / family.runs))  # of the excess, as seen in the choosing samples
+    noise = max(1.0, math.sqrt(trials / family.runs))  # standard error of the excess, from the choosing samples
     if abs(rated.excess[pick] - critical) <= 6 * noise:
         near, near_delta = point
     else:
@@ -335,7 +352,7 @@ def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float
         direction=family.direction,
         point=point,
         q=q,
-        # Few samples say too little of the pair (P, Q) to improve on the slope for those that nearly satisfy the claim.
+        # With few samples, (P, Q) is known too poorly to improve on e^epsilon.
         slope=math.exp(min(near, 25.0)) if noise > 2 else sharpest(p, q, epsilon=near, delta=near_delta),
         totals=family.totals,
         cuts=_cuts(family),
@@ -345,9 +362,9 @@ def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float
 
 
 def _ordered(pair: _Pair) -> tuple[Family, int, IntArray]:
-    """Returns the family of the likelier of two events, the event's number, and the cells of the other one.
+    """Returns the family and the number of the likelier of two events, and the cells of the other one.
 
-    Of two that are as likely, the order does not depend on which data set is called the first.
+    If both are equally likely, the order does not depend on which data set comes first.
     """
 
     def rank(one: tuple[Family, int]) -> tuple[int, int, int]:
@@ -379,7 +396,7 @@ def _predicted_bound(
 def _detectable(rated: _Rated, claim: Claim, critical: float) -> FloatArray:
     """Returns roughly the epsilon that would be refuted with probability 0.9 through each event."""
     ratio, q = math.exp(min(claim.epsilon, 300)), rated.q
-    share = rated.p + q  # of two events: what they happen in all stays as it is
+    share = rated.p + q  # of two events: their total probability is held fixed
     q = np.where(rated.both, np.maximum(share - claim.delta, 0.0) / (1 + ratio), q)
     p = np.minimum(ratio * q + claim.delta, 1.0)
     spread = p * (1 - p) + ratio**2 * q * (1 - q) + 2 * ratio * rated.both * p * q

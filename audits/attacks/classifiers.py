@@ -1,9 +1,9 @@
-"""Scores that are fitted to samples of both data sets: classifiers whose output is cut into cells like any number.
+"""Classifiers fitted to samples of both data sets, whose scores are cut into cells like any number.
 
-A score estimates the log-likelihood ratio ln(P0/P1) of an output's numbers: any increasing function of the ratio cuts
-out the most powerful events (Neyman and Pearson 1933). Nothing here has to be right for a verdict to be valid: the
-score is fixed before the outputs that are counted are drawn. All of it is numpy and scipy, so a seed gives the same
-score wherever it is fitted.
+A score estimates the log-likelihood ratio ln(P0/P1) of an output's numbers. The events "the score is at least t" of any
+increasing function of the ratio are the most powerful ones (Neyman and Pearson 1933). A verdict is valid with any
+score, because the score is fixed before the counted outputs are drawn. All fits use numpy and scipy only, so a seed
+gives the same score everywhere.
 
  * :func:`fit_logistic`: ridge-penalised logistic regression on indicators of each number's quantiles and on products of
    pairs of ranks;
@@ -39,7 +39,7 @@ _MOST_ROWS = {"logistic": 1 << 14, "boosting": 1 << 15, "neighbours": 1 << 12}  
 _MOST_COLUMNS = 16
 _PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0)
 _ROUNDS, _DEPTH, _RATE, _BINS = 48, 3, 0.3, 32
-_FEW_RUNS = 1 << 14  # up to here "auto" asks neighbours too: each output costs some 30 microseconds
+_FEW_RUNS = 1 << 14  # up to here "auto" tries neighbours too: each output costs some 30 microseconds
 
 
 class Score(Protocol):
@@ -52,20 +52,19 @@ Fit = Callable[[Pair, np.random.Generator], Score]
 
 
 def check_attack(attack: object) -> Attack:
-    """Returns the name of an attack.
+    """Returns ``attack``.
 
     Raises:
-      InvalidArgumentError: there is none of that name.
+      InvalidArgumentError: it is not one of :data:`ATTACKS`.
     """
     if attack not in ATTACKS:
-        ways = ", ".join(map(repr, ATTACKS))
-        raise InvalidArgumentError("attack", attack, "is unknown", f"use one of {ways}")
+        raise InvalidArgumentError("attack", attack, "is unknown", f"use one of {', '.join(map(repr, ATTACKS))}")
     return attack  # type: ignore[return-value]
 
 
 @frozen(eq=False)
 class Ranks:
-    """Columns of a block and the quantiles that cut each of them; NaN is larger than every number."""
+    """Columns of a block and the quantiles that cut each of them into bins; NaN is larger than every number."""
 
     slots: tuple[int, ...]
     edges: tuple[IntArray, ...]
@@ -113,7 +112,7 @@ def indicators(ranks: Ranks, real: FloatArray, pairs: bool) -> FloatArray:
 
 
 def fit_logistic(pair: Pair, rng: np.random.Generator) -> Score:
-    """Returns a logistic regression by Newton's method; a quarter of the rows decides how strong the penalty is."""
+    """Returns a logistic regression fitted by Newton's method; a quarter of the rows selects the penalty."""
     pair = _subsample(pair, rng, _MOST_ROWS["logistic"])
     width = min(pair[0].shape[1], _MOST_COLUMNS)
     pairs = width <= MOST_DIMENSIONS
@@ -146,7 +145,7 @@ def _newton(x: FloatArray, y: FloatArray, weights: FloatArray, penalty: float, s
 
 @frozen(eq=False)
 class Boosted:
-    """A sum of tables, each looked up by ``_DEPTH`` comparisons of a column's bin with a cut.
+    """A sum of oblivious trees: tables that are indexed by ``_DEPTH`` comparisons of a column's bin with a cut.
 
     Attributes:
       columns, cuts: shape (trees, depth).
@@ -173,10 +172,10 @@ def _leaf(codes: IntArray, columns: IntArray, cuts: IntArray) -> IntArray:
 
 
 def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
-    """Returns boosted trees (Friedman 2001); as many as lower the loss on a fifth of the rows.
+    """Returns boosted trees (Friedman 2001), as many as minimise the loss on a fifth of the rows.
 
-    Every other tree's first cut is drawn at random: where only two numbers together betray the data set, no first cut
-    is better than another, and a greedy one would always be the same.
+    The first cut of every other tree is random. Where only two numbers together distinguish the data sets, all first
+    cuts are equally good, and a greedy choice would always be the same.
     """
     pair = _subsample(pair, rng, _MOST_ROWS["boosting"])
     ranks = Ranks.of(pair, _BINS)
@@ -185,7 +184,7 @@ def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
     train, test = np.ascontiguousarray(codes[:, ~held]), codes[:, held]
     score, held_score = np.zeros(train.shape[1]), np.zeros(test.shape[1])
     trees: list[tuple[IntArray, IntArray, FloatArray]] = []
-    best, kept = _loss(held_score, y[held]), 0
+    best, size = _loss(held_score, y[held]), 0
     for number in range(_ROUNDS if any(map(len, ranks.edges)) else 0):
         p = special.expit(score)
         columns, cuts, leaf = _grow(train, y[~held] - p, rng if number % 2 else None)
@@ -197,10 +196,10 @@ def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
         trees.append((columns, cuts, leaves))
         loss = _loss(held_score, y[held])
         if loss < best:
-            best, kept = loss, len(trees)
-        elif len(trees) >= kept + 16:
+            best, size = loss, len(trees)
+        elif len(trees) >= size + 16:
             break
-    chosen = trees[: max(kept, 1)]
+    chosen = trees[: max(size, 1)]
     if not chosen:
         none = np.zeros((0, _DEPTH), dtype=np.int64)
         return Boosted(ranks, none, none, np.zeros((0, 1 << _DEPTH)))
@@ -211,7 +210,7 @@ def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
 def _grow(
     codes: IntArray, residual: FloatArray, rng: np.random.Generator | None
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns the columns and cuts of one tree, level by level the best by squared residuals, and each row's leaf."""
+    """Returns the columns and cuts of one tree, the best by squared residuals at each level, and each row's leaf."""
     leaf = np.zeros(codes.shape[1], dtype=np.int64)
     columns, cuts = [], []
     for level in range(_DEPTH):
@@ -241,12 +240,12 @@ def _best_cut(codes: IntArray, residual: FloatArray, leaf: IntArray, leaves: int
 
 @frozen(eq=False)
 class Neighbours:
-    """How many of the nearest reference rows are of either data set."""
+    """A density ratio by nearest neighbours: the log-odds of the data sets among the nearest reference rows."""
 
     centre: FloatArray
     scale: FloatArray
     tree: spatial.cKDTree
-    of_d0: npt.NDArray[np.bool_]  # whose the reference rows are, in random order: rows that tie are a fair sample
+    of_d0: npt.NDArray[np.bool_]  # of each reference row; rows are in random order, so that ties are a fair sample
     nearest: int
 
     def __call__(self, real: FloatArray) -> FloatArray:
@@ -256,10 +255,10 @@ class Neighbours:
 
 
 def fit_neighbours(pair: Pair, rng: np.random.Generator) -> Score:
-    """Returns the density ratio by nearest neighbours, in numbers scaled by their interquartile ranges.
+    """Returns the density ratio by nearest neighbours, of numbers scaled by their interquartile ranges.
 
     Raises:
-      InvalidArgumentError: more than 10 numbers.
+      InvalidArgumentError: the outputs have more than 10 numbers.
     """
     width = pair[0].shape[1]
     if width > MOST_DIMENSIONS:
@@ -289,16 +288,18 @@ FITS: dict[str, tuple[Fit, str]] = {
 
 
 def chosen_fits(attack: Attack, pair: Pair, pilot: Pair, runs: int, rng: np.random.Generator) -> tuple[str, ...]:
-    """Returns which classifiers to fit.
+    """Returns the names of the classifiers to fit.
 
-    "auto" compares them on outputs held out, by the share of pairs of outputs that they order rightly. It takes the
-    logistic one, and of the others the best if it is better; and none where a single number tells the data sets apart
-    and none of them does so clearly better. At most three fits to a part of the outputs.
+    "auto" compares the classifiers on held-out outputs, by the share of pairs of outputs that they order correctly. It
+    chooses the logistic one and, if it is better, the best of the others. It chooses none if a single number
+    distinguishes the data sets and no classifier is clearly better than that number.
 
     Args:
-      pair: outputs of either data set to fit the pilots to.
-      pilot: others, to compare them on.
-      runs: outputs that will be scored.
+      attack: one of :data:`ATTACKS`.
+      pair: outputs of both data sets, to which pilot classifiers are fitted.
+      pilot: held-out outputs, on which they are compared.
+      runs: number of outputs that will be scored.
+      rng: randomness of the fits.
     """
     if attack != "auto":
         return () if attack == "simple" else (attack,)
@@ -315,7 +316,7 @@ def chosen_fits(attack: Attack, pair: Pair, pilot: Pair, runs: int, rng: np.rand
 
 
 def right_order(score: Score, pilot: Pair) -> float:
-    """Returns the share of pairs of outputs, one of either data set, that a score orders rightly (Mann, Whitney)."""
+    """Returns the share of pairs of outputs, one of each data set, that a score orders correctly (Mann, Whitney)."""
     one, other = np.sort(score(pilot[0])), score(pilot[1])
     below, up_to = (np.searchsorted(one, other, side=side).mean() / len(one) for side in ("left", "right"))
     return float(1 - (below + up_to) / 2)
@@ -330,7 +331,7 @@ def _loss(score: FloatArray, y: FloatArray) -> float:
 
 
 def _subsample(pair: Pair, rng: np.random.Generator, most: int) -> Pair:
-    """Returns as many rows of one data set as of the other: how often a layout occurs is no business of its score."""
+    """Returns equally many rows of both data sets: how often a layout occurs must not affect its score."""
     most = min(most, *map(len, pair))
     found = [
         block if len(block) <= most else block[np.sort(rng.choice(len(block), most, replace=False))] for block in pair

@@ -18,7 +18,7 @@ _CUTS = 64  # of the likelihood ratio, per partition
 class Family:
     """Nested candidate events: the i-th holds the first ``sizes[i]`` cells of ``order``.
 
-    It happened in ``x[i]`` of ``runs`` outputs on the likelier side and in ``y[i]`` on the other.
+    The i-th event happened in ``x[i]`` of ``runs`` outputs on the likelier side and in ``y[i]`` on the other.
     """
 
     partition: Partition
@@ -34,7 +34,7 @@ class Family:
     by_ratio: bool = False
 
     def opposes(self, other: Family) -> bool:
-        """Whether its events go with those of ``other`` as two for both orders: same cells, from the other end."""
+        """Returns whether its events and those of ``other`` make pairs: the same cells, from opposite ends."""
         alike = self.partition is other.partition and self.by_ratio == other.by_ratio
         return alike and (self.direction, other.direction) == (0, 1) and int(self.order[0]) != int(other.order[0])
 

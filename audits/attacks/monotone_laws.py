@@ -1,19 +1,19 @@
-"""Events of one number where its likelihood ratio only rises or only falls, chosen from few samples.
+"""Half-lines of one number with a monotone likelihood ratio, chosen from few samples.
 
-Noise that is added to a number makes outputs whose likelihood ratio P/Q is monotone in them, by far the commonest case.
-The two best half-lines are then found from a curve with two parameters, where a search among all half-lines, each rated
-by its own counts, owes as much to chance as to the laws.
+If noise is added to a number, the likelihood ratio P/Q is usually monotone in the output. The two best half-lines then
+follow from a model with two parameters. A search among all half-lines, each rated by its own counts, would owe as much
+to chance as to the laws.
 
-Let u in (0, 1) be an output's rank among those of both data sets, and s(u) the chance that one of that rank is from the
-first. The models say log(s/(1-s)) = a + b h(u), where h is
+Let u in (0, 1) be an output's rank among those of both data sets, and s(u) the probability that an output of that rank
+comes from the first. The models are log(s/(1-s)) = a + b h(u), where h is
 
- * the normal quantile of u: two Gaussians apart by little against their spread;
- * 0 up to a rank, 1 from another one on, and a line between: Laplace noise, randomised response, a leak at one end.
+ * the normal quantile of u: two Gaussians whose distance is small against their spread;
+ * 0 up to a rank, 1 from a second rank on, and linear between: Laplace noise, randomised response, a leak at one end.
 
-They are fitted by penalised likelihood and averaged, weighted by it: no model has to be chosen, and where samples are
-many those that fit have all the weight. Where the ratio is not monotone all are wrong, and the pair that comes of them
-shows little in the counts; the search for events (:mod:`hockeystick.audits.attacks.choose_event`) weighs it against
-others. Where outputs recur there are few half-lines, which their own counts tell apart as well, and none is suggested.
+The models are fitted by penalised likelihood and averaged with it as weight; with many samples, the models that fit
+have all the weight. If the ratio is not monotone, all models are wrong; then the search for events
+(:mod:`hockeystick.audits.attacks.choose_event`) finds other events that beat the suggested pair. If outputs recur,
+there are few half-lines, which their own counts separate as well, and no pair is suggested.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from hockeystick.audits.claims.claim import Claim
 BREAKS = np.array([0.0, 0.15, 0.3, 0.45])  # parts of the outputs, at either end, in which the ratio may be constant
 _LOW, _HIGH = (one.ravel() for one in np.meshgrid(BREAKS, 1 - BREAKS))
 _ALIKE = np.eye(len(BREAKS), dtype=bool).ravel()  # at both ends
-_BELIEF = np.concatenate([[0.25], np.where(_ALIKE, 0.5 / _ALIKE.sum(), 0.25 / (~_ALIKE).sum())])  # the quantile first
-_PENALTY = 0.05  # for a slope of one standard deviation of h, halved and squared: keeps it finite where data sets part
+_PRIOR = np.concatenate([[0.25], np.where(_ALIKE, 0.5 / _ALIKE.sum(), 0.25 / (~_ALIKE).sum())])  # the quantile first
+_PENALTY = 0.05  # times half the squared slope per standard deviation of h: keeps it finite for disjoint data sets
 _STEPS, _STRIDE = 12, 2.0  # of Newton's method; the longest in either parameter
 _CLOSE = 1e-3  # of either parameter
 _FARTHEST = 30.0  # logarithm of s/(1-s)
-_EXAGGERATED = (1.0, 1.25, 1.6, 2.0, 3.0, 5.0)  # the logarithms, until a claim is violated
+_EXAGGERATED = (1.0, 1.25, 1.6, 2.0, 3.0, 5.0)  # factors of the log-ratio, tried until a claim is violated
 _LEAST = 1e-300  # of a probability
 _MOST_EPSILON = 300.0
-_ATOM = 0.2  # of the outputs, in one cell: they recur
+_ATOM = 0.2  # share of the outputs in one cell from which on they count as recurring
 _SIZES = 48  # of each event that are tried
-_CLEAR = 0.5  # standard errors: a violation
+_CLEAR = 0.5  # standard errors that count as a violation
 
 
 @frozen
 class HalfLines:
-    """Two disjoint half-lines, one likelier on either data set.
+    """Two disjoint half-lines, one likelier on each data set.
 
     Attributes:
-      side: the data set on which the lower one is likelier.
-      below, above: cells that the lower and the upper one hold, each at least 1.
+      side: the data set on which the lower half-line is likelier.
+      below, above: number of cells in the lower and in the upper half-line, each at least 1.
     """
 
     side: int
@@ -58,7 +58,7 @@ class HalfLines:
 
 
 def suggested(counts: IntArray, claim: Claim) -> HalfLines | None:
-    """Returns the pair through which a claim's violation should show best; None if the counts are not for a model.
+    """Returns the pair that should show a violation of the claim best; None if the outputs recur or are none.
 
     Args:
       counts: shape (sides, cells), of at least two cells in the order of a number.
@@ -74,14 +74,14 @@ def monotone_laws(counts: IntArray) -> FloatArray:
     """Returns estimates of both laws over cells, shape (sides, cells), each summing to 1.
 
     Args:
-      counts: shape (sides, cells), of cells in the order of a number; some are not 0.
+      counts: shape (sides, cells), of cells in the order of a number; at least one count is above 0.
     """
     first, both = counts[0].astype(float), counts.sum(axis=0).astype(float)
     total = both.sum()
     place = (np.cumsum(both) - both / 2 + 0.25) / (total + 0.5)
     models = standardised(shapes(place, _LOW, _HIGH), both / total)
     logits, likelihood = fitted(models, first, both)
-    weight = _BELIEF * np.exp(likelihood - likelihood.max())
+    weight = _PRIOR * np.exp(likelihood - likelihood.max())
     share = weight / weight.sum() @ special.expit(logits)
     laws = np.stack([share * both, (1 - share) * both])
     return np.asarray(laws / laws.sum(axis=1, keepdims=True))
@@ -92,16 +92,16 @@ def shapes(place: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
 
     Args:
       place: ranks in (0, 1), shape (cells,).
-      low, high: from where to where a line rises from 0 to 1, shape (lines,).
+      low, high: ranks between which a line rises from 0 to 1, shape (lines,).
     """
     lines = np.clip((place - low[:, None]) / (high - low)[:, None], 0.0, 1.0)
     return np.concatenate([special.ndtri(place)[None], lines])
 
 
 def standardised(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """Returns functions of cells, shape (models, cells), moved and scaled to mean 0 and variance 1 over the cells."""
+    """Returns functions of cells, shape (models, cells), shifted and scaled to mean 0 and variance 1 over the cells."""
     values = values - (values @ mass)[:, None]
-    # Away from 0, to divide by it: a constant stays 0.
+    # The term 1e-12 avoids division by 0: a constant stays 0.
     return np.asarray(values / np.sqrt(np.square(values) @ mass + 1e-12)[:, None])
 
 
@@ -111,9 +111,9 @@ def fitted(
     """Returns logits of s, shape (models, cells), and each model's penalised log-likelihood.
 
     Args:
-      models: h of each, standardised, shape (models, cells).
-      first, both: outputs of the first data set, and of both, in each cell.
-      penalty: for a slope b, halved and squared.
+      models: standardised values of each model's h, shape (models, cells).
+      first, both: counts of the first data set, and of both, in each cell.
+      penalty: factor of b^2 / 2.
     """
     start = np.log((first.sum() + 0.5) / ((both - first).sum() + 0.5))
     a, b = np.full(len(models), start), np.zeros(len(models))
@@ -122,7 +122,7 @@ def fitted(
         share = special.expit(logits)
         spread, rest = both * share * (1 - share), first - both * share
         slope_a, slope_b = rest.sum(axis=1), (rest * models).sum(axis=1) - penalty * b
-        # So that the step's matrix has an inverse; any fit is as valid.
+        # 1e-9 is added so that the step's matrix has an inverse; any fit is valid.
         aa, ab = spread.sum(axis=1) + 1e-9, (spread * models).sum(axis=1)
         bb = (spread * models**2).sum(axis=1) + penalty
         size = aa * bb - ab**2
@@ -137,17 +137,15 @@ def fitted(
 
 
 def best_half_lines(laws: FloatArray, claim: Claim, outputs: int) -> HalfLines | None:
-    """Returns the pair through which laws violate a claim most clearly, at any one of its points.
+    """Returns the pair that violates a claim most clearly, at any one of its points; None if no pair does.
 
-    Where they violate none, their differences are exaggerated until they do, so that the pair is one that would show.
+    If the laws violate no point of the claim, their log-ratio is multiplied by growing factors until they do. The pair
+    is then one that would show a violation.
 
     Args:
-      laws: as from :func:`monotone_laws`, of two cells at least.
+      laws: as from :func:`monotone_laws`, of at least two cells.
       claim: a point or a curve.
-      outputs: of both data sets, that the laws were estimated from.
-
-    Returns:
-      None if no exaggeration is enough.
+      outputs: number of outputs of both data sets from which the laws were estimated.
     """
     mass = laws.mean(axis=0)
     logit = np.log(np.maximum(laws[0], _LEAST)) - np.log(np.maximum(laws[1], _LEAST))

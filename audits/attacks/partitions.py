@@ -1,8 +1,8 @@
-"""Ways to cut the outputs of a target into cells, fitted to the samples set aside for choosing an event.
+"""Partitions of the outputs of a target into cells, fitted to the choosing samples.
 
-With a single layout (all outputs are numbers of one kind and shape) every feature gives one partition. With several
-(sometimes None, sometimes a number; strings; tuples of different lengths), each layout is cut by the feature that
-separates the data sets best there, and together they make one partition.
+If there is a single layout (all outputs are numbers of one kind and shape), every feature gives one partition. If there
+are several layouts (sometimes None, sometimes a number; strings; tuples of different lengths), each is cut by the
+feature that separates the data sets best, and together they make one partition.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _SAMPLE = 1 << 17  # outputs that decide where to cut
 _MOST_VALUES = 4096  # cells of a bit feature
 _MANY_LAYOUTS = 64  # beyond these, layouts seen less than 5 times share a cell
 _SMALLEST = 8  # outputs, of both data sets together, in a cell at either end
-_SPECIAL = ordinal(np.array([-np.inf, np.inf, np.inf])) + np.array([1, 0, 1])  # what bounds -inf, inf and NaN
+_SPECIAL = ordinal(np.array([-np.inf, np.inf, np.inf])) + np.array([1, 0, 1])  # edges around -inf, inf and NaN
 _PILOT = 1 << 13  # outputs of either data set on which classifiers are compared
 _PILOTS = 1 << 31  # number of the random stream for that
 _MOST_LEARNED = 8  # layouts to which classifiers are fitted
-_LEAST_FIT = 32  # outputs of a layout, on either data set, to which a score is fitted
+_LEAST_FIT = 32  # outputs of a layout, on either data set, from which on a score is fitted
 
 
 @frozen(eq=False)
@@ -38,9 +38,12 @@ class Evidence:
     """The choosing samples of both data sets, as read and as rounded.
 
     Attributes:
-      seen: counts runs per layout.
-      attack: which classifiers to fit to outputs of several numbers, see :mod:`hockeystick.audits.attacks.classifiers`.
-      seed: of what they draw.
+      tables: the outputs as read.
+      layouts: all layouts.
+      real: the rounded numbers of each data set, by layout.
+      seen: number of runs per layout.
+      attack: the classifiers for outputs of several numbers; see :mod:`hockeystick.audits.attacks.classifiers`.
+      seed: seed of the classifiers.
     """
 
     tables: tuple[Table, Table]
@@ -70,13 +73,13 @@ class Evidence:
         return cls(tables, layouts, real, seen, attack, seed)
 
     def blocks(self, code: int, *, rounded: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Returns the numbers of a layout's outputs on either data set."""
+        """Returns the numbers of a layout's outputs on each data set."""
         none = np.empty((0, len(self.layouts[code].kinds)))
         both = self.real if rounded else (self.tables[0].blocks, self.tables[1].blocks)
         return both[0].get(code, none), both[1].get(code, none)
 
     def keys(self, code: int, feature: Feature) -> tuple[IntArray, IntArray]:
-        """Returns a feature of a layout's outputs on either data set."""
+        """Returns a feature of a layout's outputs on each data set."""
         raw, real = self.blocks(code, rounded=False), self.blocks(code)
         return feature.keys(raw[0], real[0]), feature.keys(raw[1], real[1])
 
@@ -92,7 +95,7 @@ class Evidence:
         return found[0], found[1]
 
     def occurrences(self, fold: int | None) -> IntArray:
-        """Returns how often each layout occurs in one fold, or in both, shape (sides, layouts)."""
+        """Returns the counts of the layouts in one fold, or in both, shape (sides, layouts)."""
         counts = np.zeros((2, len(self.layouts)), dtype=np.int64)
         for side, table in enumerate(self.tables):
             codes = np.broadcast_to(table.codes, table.runs)
@@ -159,7 +162,7 @@ def _numeric(evidence: Evidence) -> list[int]:
 
 
 def _fits(evidence: Evidence, numeric: list[int]) -> Iterator[_Fit]:
-    """Yields what to fit to the numbers of outputs: nothing to single numbers, and to none that tell their ratio."""
+    """Yields the scores to fit: none for single numbers, nor for outputs that contain their likelihood ratio."""
     wide = [
         code for code in numeric if len(evidence.layouts[code].kinds) > 1 and not evidence.layouts[code].names(RATIO)
     ]
@@ -185,7 +188,7 @@ def _head(pair: tuple[FloatArray, FloatArray], most: int) -> tuple[FloatArray, F
 
 @frozen(eq=False)
 class _Fit:
-    """What is fitted to the outputs of which layouts, and its name in words."""
+    """A score to fit to the outputs of the layouts ``codes``, and its name in words."""
 
     codes: list[int]
     fit: Callable[[tuple[FloatArray, FloatArray], np.random.Generator], Callable[[FloatArray], FloatArray] | None]
@@ -193,10 +196,10 @@ class _Fit:
 
 
 def _crossfitted(evidence: Evidence, numeric: list[int], fit: _Fit) -> Iterator[Partition]:
-    """Yields cells of a score of whole outputs: of their layout, and of their numbers given it.
+    """Yields cells of a score of whole outputs: of their layout, and of their numbers given the layout.
 
-    The score is fitted three times, to either fold and to both, so that every choosing sample is rated by a score that
-    does not know it. Layouts share the cells: outputs of rare ones are pooled with others of about their ratio.
+    The score is fitted three times, to each fold and to both, so that every choosing sample is rated by a score that
+    was fitted without it. Layouts share the cells: outputs of rare ones are pooled with others of about the same ratio.
     """
     scores = [_scores(evidence, fit, fold) for fold in (0, 1, None)]
     if any(not score.features for score in scores) and fit.codes:
@@ -209,13 +212,13 @@ def _crossfitted(evidence: Evidence, numeric: list[int], fit: _Fit) -> Iterator[
 
 @frozen(eq=False)
 class _Scores:
-    """Scores of whole outputs: per layout the feature of its numbers, or else ``constants``."""
+    """Scores of whole outputs: a feature of the numbers for some layouts, a constant for the others."""
 
     features: dict[int, Feature]
     constants: FloatArray
 
     def keys(self, evidence: Evidence, fold: int, side: int) -> IntArray:
-        """Returns the scores of outputs of a fold on one data set: of all, or of every so many."""
+        """Returns the scores of outputs of a fold on one data set, thinned if there are very many."""
         step = max(1, 2 * evidence.tables[side].runs // _SAMPLE)
         counts = evidence.occurrences(fold)[side]
         found = []
@@ -251,7 +254,7 @@ def _scores(evidence: Evidence, fit: _Fit, fold: int | None) -> _Scores:
 
 
 def _partition(evidence: Evidence, parts: dict[int, Part]) -> Partition:
-    """Returns the partition with the given parts; layouts without one are single cells, rare ones share the last."""
+    """Returns the partition with the given parts; other layouts are single cells, and rare ones share the last cell."""
     first = np.zeros(len(evidence.layouts), dtype=np.int64)
     cells, many = 0, len(evidence.layouts) > _MANY_LAYOUTS
     shared = []
@@ -277,7 +280,7 @@ def _intervals(feature: Feature, keys: tuple[IntArray, IntArray]) -> Intervals:
 def _edges(keys: IntArray) -> IntArray:
     """Returns edges of cells of about equal counts, finer towards both ends.
 
-    Values met often are cells of their own, and so are infinities and NaN, however seldom they were met.
+    Frequent values are cells of their own. So are infinities and NaN, even if they are rare.
     """
     sample = np.sort(keys[:: max(1, len(keys) // _SAMPLE)])
     total = len(sample)
@@ -301,7 +304,7 @@ def _integral(keys: IntArray) -> bool:
 
 
 def _separation(part: Intervals, keys: tuple[IntArray, IntArray]) -> float:
-    """Returns the chi-squared statistic of counts against data set, less its expectation under no difference."""
+    """Returns the chi-squared statistic of counts against data set, minus its expectation under no difference."""
     counts = [np.bincount(part.index(own), minlength=part.cells) for own in keys]
     pooled = np.maximum(counts[0] + counts[1], 1)
     return float((np.square(counts[0] - counts[1]) / pooled).sum()) - part.cells

@@ -1,24 +1,24 @@
-"""One test with both orders of the data sets: two disjoint events, one likelier on either data set.
+"""One test with both orders of the data sets: two disjoint events, one likelier on each data set.
 
 A claim binds both orders: P(A) <= e^epsilon Q(A) + delta, and Q(B) <= e^epsilon P(B) + delta. So it bounds their mean,
 
     E+ <= e^epsilon E- + delta,   E+ = (P(A) + Q(B)) / 2,   E- = (Q(A) + P(B)) / 2,
 
-and a mean of two events shows a violation with fewer samples than either does.
+and the mean of two events shows a violation with fewer samples than either event.
 
-*Coins.* In N trials a fair coin says whether an output on P or one on Q is looked at; it is a "plus" with probability
-E+ and a "minus" with E-, whatever P and Q are. So the counts K+ and K- are a trinomial with two parameters. Each trial
-takes an output of its own, so with n outputs from either data set N is a little below 2n (:func:`tosses`). Outputs that
-one of them is short of can have been anything.
+*Coins.* In each of N trials a fair coin decides whether the output is one of P or one of Q. The trial is a "plus" with
+probability E+ and a "minus" with probability E-, for all P and Q. So the counts K+ and K- are a trinomial with two
+parameters. Each trial uses an output of its own, so with n outputs from each data set N is a little below 2n
+(:func:`tosses`). If a data set has too few outputs, the missing ones are treated as unknown.
 
 *The region* is that of :mod:`hockeystick.audits.bounds.two_counts`, with a trinomial in the place of two binomials. Let
 T = K+ - L K- with a slope L fixed beforehand and g(E+, E-) = Pr[T >= T observed]. g increases in E+ and decreases in
-E-: whoever turns a trial that counted nothing into a plus raises T, and into a minus lowers it. With levels a + b + c =
-alpha, [u, v] the two-sided Clopper-Pearson interval of E- at level 1 - b and w the lower bound of E+ at level 1 - c,
-the region {u <= E- <= v, E+ >= w, g > a} holds the true (E+, E-) with probability at least 1 - alpha, and is read off
-cell by cell as there. Where m outputs are missing, T, u, v and w are each taken at the worst that these can have been:
-u at K-, v at K- + m, w at K+ and T at K+ - L (K- + m). As each of them is monotone in the counts, that region holds the
-one of the complete trials.
+E-, because T increases if a neutral trial becomes a plus, and decreases if it becomes a minus. Take levels with
+a + b + c = alpha, [u, v] the two-sided Clopper-Pearson interval of E- at level 1 - b, and w the lower bound of E+ at
+level 1 - c. Then the region {u <= E- <= v, E+ >= w, g > a} contains the true (E+, E-) with probability at least
+1 - alpha. It is evaluated cell by cell as there. If m outputs are missing, T, u, v and w take their worst values: u at
+K-, v at K- + m, w at K+ and T at K+ - L (K- + m). As all four are monotone in the counts, the resulting region contains
+that of the complete trials.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from hockeystick.audits.bounds.two_counts import Region, Rows, at_most, clopper_
 
 MOST_TRIALS = 10**9 - 1  # outputs from a data set: numpy draws from no larger urn
 
-_SHORT = 0.5  # over sqrt(n): the probability that either data set is short of outputs
-_BLOCKS = 256  # of values of K- that go together, at most
-_OUTSIDE = 1e-3  # of the level, about: the probability of all values of K- that are not summed, but added whole
+_SHORT = 0.5  # over sqrt(n): the probability that a data set has too few outputs
+_BLOCKS = 256  # most blocks of values of K-
+_OUTSIDE = 1e-3  # of the level, about: the probability of the values of K- that are added whole instead of summed
 
 
 @frozen
 class Tossed:
-    """What came out of ``trials`` tosses.
+    """Counts of ``trials`` tosses.
 
     Attributes:
-      plus: how often A happened on P, or B on Q.
-      minus: how often B happened on P, or A on Q.
+      plus: number of trials with A on P, or B on Q.
+      minus: number of trials with B on P, or A on Q.
       trials: N.
-      missing: trials whose output was not there; neither in ``plus`` nor in ``minus``.
+      missing: number of trials without an output, counted neither in ``plus`` nor in ``minus``.
     """
 
     plus: int
@@ -59,24 +59,24 @@ class Tossed:
 
 
 def tosses(n: int) -> int:
-    """Returns the number N of trials for n outputs from each data set, such that few of them will be missing."""
+    """Returns the number N of trials for n outputs from each data set, such that few outputs will be missing."""
     quantile = -float(special.ndtri(min(0.3, _SHORT / math.sqrt(n))))
     return max(1, math.floor(2 * n - quantile * math.sqrt(2 * n)))
 
 
 def toss(counts: IntArray, n: int, rng: np.random.Generator) -> Tossed:
-    """Returns what random sides show.
+    """Returns the counts of trials on random sides.
 
     Args:
-      counts: how often A and B happened in ``n`` independent outputs on P (first row) and on Q.
+      counts: counts of A and B in ``n`` independent outputs on P (first row) and on Q.
       n: at most :data:`MOST_TRIALS`.
-      rng: has to be independent of the outputs.
+      rng: must be independent of the outputs.
     """
     trials = tosses(n)
     heads = int(rng.binomial(trials, 0.5))
     wanted = np.array([heads, trials - heads])
     used = np.minimum(wanted, n)
-    # any outputs will do, as they are exchangeable: so those that are looked at are drawn without replacement
+    # outputs are exchangeable, so the ones that the trials use are drawn without replacement
     on_p, on_q = (
         rng.multivariate_hypergeometric([a, b, n - a - b], taken, method="marginals")
         for (a, b), taken in zip(counts.tolist(), used, strict=True)
@@ -90,8 +90,8 @@ def both_frontier(tossed: Tossed, *, slope: float, alpha: float) -> Region:
 
     Args:
       tossed: the counts.
-      slope: e^epsilon for the epsilon that is to be decided, chosen without sight of these counts.
-      alpha: probability that the true pair is missed.
+      slope: e^epsilon for the claimed epsilon, chosen without these counts.
+      alpha: probability that the region misses the true pair.
     """
     n = tossed.trials
     most = tossed.minus + tossed.missing
@@ -100,7 +100,7 @@ def both_frontier(tossed: Tossed, *, slope: float, alpha: float) -> Region:
     edges, window = _cells_of_minus(n, tossed.minus, most, alpha)
     q = edges[:-1]
     threshold = tossed.plus - slope * most
-    # g(1 - q, q) <= a leaves no E+ at all, and g(1 - q, q) decreases in q
+    # where g(1 - q, q) <= a, no E+ is left; g(1 - q, q) decreases in q
     empty = at_most(np.floor((n - threshold) / (1 + slope) + 1e-9 * (1 + most)), n, q) <= level
     law = _Minus.of(n, q, slope, threshold, level, window)
 
@@ -117,7 +117,7 @@ def both_frontier(tossed: Tossed, *, slope: float, alpha: float) -> Region:
 
 @lru_cache(maxsize=1 << 8)
 def _cells_of_minus(n: int, least: int, most: int, alpha: float) -> tuple[FloatArray, two_counts.Window]:
-    """Returns edges of the cells of E-, of whose count it is known that it lies between two; and K- in each cell."""
+    """Returns the edges of the cells of E- if K- is between ``least`` and ``most``, and the law of K- in each cell."""
     low, _ = clopper_pearson(least, n, confidence=1 - alpha * two_counts.SHARE_Q)
     _, high = clopper_pearson(most, n, confidence=1 - alpha * two_counts.SHARE_Q)
     edges = np.sin(np.linspace(np.arcsin(np.sqrt(low)), np.arcsin(np.sqrt(high)), two_counts.CELLS + 1)) ** 2
@@ -127,9 +127,9 @@ def _cells_of_minus(n: int, least: int, most: int, alpha: float) -> tuple[FloatA
 
 
 def both_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
-    """Returns the slope with the most power against (E+, E-) = (p, q), where E+ <= e^epsilon E- + delta is claimed.
+    """Returns the slope with the most power to refute E+ <= e^epsilon E- + delta at (E+, E-) = (p, q).
 
-    That of the likelihood ratio to the nearest trinomial that satisfies the claim, see
+    It is that of the likelihood ratio to the nearest trinomial that satisfies the claim; see
     :func:`hockeystick.audits.bounds.two_counts.sharpest_slope`.
     """
     ratio = math.exp(min(epsilon, two_counts.STEEPEST))
@@ -142,7 +142,7 @@ def both_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
         there = ratio * at + delta
         return -p * math.log(there) - q * math.log(at) - (rest * math.log(1 - there - at) if rest > 0 else 0.0)
 
-    # Inside, where the logarithms are finite; it guesses a threshold.
+    # The bounds lie inside the domain, where the logarithms are finite; the result guides a choice only.
     found = optimize.minimize_scalar(divergence, bounds=(1e-9 * top, top * (1 - 1e-9)), method="bounded")
     near = float(found.x)
     there = ratio * near + delta
@@ -156,10 +156,10 @@ def both_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
 def detectable_epsilon(
     trials: int, share: float, *, alpha: float, epsilon: float, delta: float, power: float = 0.9
 ) -> float:
-    """Returns about the least epsilon' with which :func:`both_frontier` refutes (epsilon, delta) in 9 of 10 cases.
+    """Returns about the least epsilon' with which :func:`both_frontier` refutes (epsilon, delta) at the given power.
 
-    E+ = e^epsilon' E- + delta and E+ + E- = ``share``, the slope is e^epsilon, and nothing is missing. Infinite where
-    even E- = 0 is refuted less often. ``power`` is in the place of 9/10.
+    The truth is E+ = e^epsilon' E- + delta and E+ + E- = ``share``; the slope is e^epsilon, and no output is missing.
+    The result is infinite if even E- = 0 is refuted less often.
     """
     level = alpha * (1 - two_counts.SHARE_P - two_counts.SHARE_Q)
     slope, target = math.exp(min(epsilon, two_counts.STEEPEST)), -float(special.ndtri(level))
@@ -171,7 +171,7 @@ def detectable_epsilon(
         spread = float(_spread(trials, slope, claimed, worst)[0])
         critical = trials * delta + target * spread
         window = two_counts.window_of(trials, worst, _spreads(level))
-        for step in range(40):  # the critical value, where E- is as large as it may seem to be
+        for step in range(40):  # the critical value at the upper end of the interval of E-
             g = _Minus.of(trials, worst, slope, critical, level, window).upper_tail(claimed, slice(None))[0]
             if step >= 3 and g <= level:
                 break
@@ -188,7 +188,7 @@ def detectable_epsilon(
 
 
 def _spreads(level: float) -> float:
-    """Returns how many standard deviations of a count are summed value by value."""
+    """Returns the number of standard deviations of a count that are summed value by value."""
     return -float(special.ndtri(_OUTSIDE * level))
 
 
@@ -199,15 +199,16 @@ def _spread(trials: int, slope: float, p: FloatArray, q: FloatArray) -> FloatArr
 
 @frozen(eq=False)
 class _Minus:
-    """Values of K- in blocks, for each of some E-, and the K+ that each of them needs for T to reach a threshold.
+    """Values of K- in blocks, for some values of E-, and the least K+ with which T reaches a threshold.
 
     Attributes:
-      q: E-.
-      mass: of each block.
-      rest: trials that are no minus, with the first value of each block.
+      q: values of E-.
+      mass: probability of each block.
+      rest: number of trials that are not a minus, at the first value of each block.
       need: the least K+ there.
-      outside: the probability of all values in no block.
-      spreads: standard deviations of K+ that matter.
+      outside: probability of all values outside the blocks.
+      trials: N.
+      spreads: number of standard deviations of K+ that matter.
     """
 
     q: FloatArray
@@ -228,7 +229,7 @@ class _Minus:
         level: float,
         window: two_counts.Window | None = None,
     ) -> _Minus:
-        """``window`` has the law of K-, if that is known already."""
+        """Returns the blocks for some values of E-; ``window`` is the law of K-, if it is known already."""
         window = two_counts.window_of(trials, q, _spreads(level)) if window is None else window
         width = window.mass.shape[1]
         starts = np.arange(0, width, -(-width // _BLOCKS))
@@ -241,9 +242,9 @@ class _Minus:
     def upper_tail(self, p: FloatArray, rows: Rows) -> FloatArray:
         """Returns Pr[T >= threshold] for each row's E+ and E-, never below the truth.
 
-        Given K- = k, K+ is binomial among the other trials, and less likely to reach what it needs the larger k is: so
-        all of a block counts as its first value, what comes after the last value that matters as that one, and what
-        comes before the first one as certain.
+        Given K- = k, K+ is binomial among the other trials, and the larger k is, the less likely K+ is to reach what it
+        needs. So a block counts as its first value, values after the last that matters count as that one, and values
+        before the first that matters count as certain.
         """
         share = np.minimum(p / np.maximum(1 - self.q[rows], 1e-300), 1.0)[:, None]
         need, rest = self.need[rows], self.rest[rows]

@@ -1,4 +1,4 @@
-"""A lower band for all order statistics of a uniform sample at once, each at the same level, with its exact level.
+"""A simultaneous lower band for all order statistics of a uniform sample, with the same exact level for each.
 
 Let U_(1) <= ... <= U_(n) be the order statistics of n independent uniform numbers; U_(k) has the law Beta(k, n-k+1).
 The band U_(k) >= l_k for all k, with l_k the eta-quantile of that law, gives every k the same chance eta of a miss, so
@@ -7,10 +7,10 @@ outputs in the event "score >= t" of unknown probability P(t), P(t) >= l_c for a
 nonincreasing function of uniform numbers U such that score >= t if and only if U <= P(t) (quantile transform, ties or
 not), so U_(c) <= P(t). l_c is the Clopper-Pearson bound at level eta.
 
-The chance of any miss is found by following the count N(t) = #{U_i <= t}, which has to stay below k at l_k. Given its
-total n, N is a Poisson process of rate n (the way of Moscovich and Nadler 2017), whose increments are independent: one
-convolution for each k, and what crosses is weighted with the chance that n are reached from there. All terms are
-positive, so that small levels keep their relative accuracy.
+The probability of any miss follows from the count N(t) = #{U_i <= t}, which has to stay below k at l_k. Given its total
+n, N is a Poisson process of rate n, whose increments are independent (Moscovich and Nadler 2017). So there is one
+convolution for each k, and the mass that crosses the band is weighted with the probability of reaching n from there.
+All terms are positive, so that small levels keep their relative accuracy.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from scipy import special
 from hockeystick.accounting.arrays import FloatArray
 
 MOST_EXACT = 10_000
-"""The largest sample for which the level is computed: about a second."""
+"""The largest sample size for which the exact level is computed, which takes about a second."""
 
-_TRIMMED = 1e-26  # mass of counts far below the band that is given up, and added to the result
-_EVERY = 16  # steps between trimming
+_TRIMMED = 1e-26  # mass of counts far below the band that is dropped, and added to the result
+_EVERY = 16  # steps between two trims
 _ROUND_OFF = 1e-13  # relative, per step: above that of a convolution of positive terms
 
 
@@ -60,7 +60,7 @@ def crossing_probability(low: FloatArray) -> float:
             drop = int(np.searchsorted(np.cumsum(state), _TRIMMED))
             given_up += _TRIMMED if drop else 0.0
             state, first = state[drop:], first + drop
-    # n! <= e sqrt(n) (n/e)^n: what was given up is at most that much more likely given N(1) = n
+    # n! <= e sqrt(n) (n/e)^n: given N(1) = n, the dropped mass is at most that much likelier
     return min(1.0, missed * (1 + _ROUND_OFF * (n + 100)) + given_up * math.e * math.sqrt(n))
 
 
@@ -80,12 +80,12 @@ def equal_level(n: int, alpha: float) -> float:
             best = max(best, eta)
             if found >= 0.997 * alpha:
                 break
-        # A step of the search, to just below the level; what is returned has met it.
+        # A step of the search, to just below the level; ``best`` has met it.
         eta *= 0.9985 * alpha / found
     return best
 
 
 def lower_bounds(counts: npt.NDArray[np.int64], n: int, eta: float) -> FloatArray:
-    """Returns the band's lower bound on the probability of events that happened ``counts`` of n times."""
+    """Returns the band's lower bounds on the probabilities of events that happened ``counts`` times out of n."""
     c = np.maximum(counts, 1).astype(float)
     return np.asarray(np.where(counts > 0, special.betaincinv(c, n - c + 1, eta), 0.0))

@@ -1,4 +1,4 @@
-"""The number of samples at which a test refutes with a given probability, found by trying it."""
+"""The number of samples at which a test refutes with a given probability, found by simulation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 _ROUNDS = 16  # of the search for both sides
-_MORE = 4  # times that the answer is guessed and looked at
+_MORE = 4  # times that the answer is refined
 
 
 def samples_for_power(
@@ -22,19 +22,22 @@ def samples_for_power(
     power: float,
     replications: int,
 ) -> tuple[float, float, float]:
-    """Returns n with the given power and its 95 % interval; the second is the largest n tried where none will do.
+    """Returns the n with the given power, and its 95 % interval.
 
-    n is moved by the power seen, as if that were a normal law of sqrt(n), until it has been on both sides of ``power``;
-    then it halves the gap, or goes where that law puts the answer. The likeliest probit line in sqrt(n) through all
-    powers between 50 % and 99.5 % gives n and, by its Fisher information, the interval.
+    The search moves n as if the power were a normal law of sqrt(n), until it has tried both sides of ``power``. Then it
+    refines the answer. The maximum-likelihood probit line in sqrt(n) through all estimated powers between 50 % and
+    99.5 % gives n; its Fisher information gives the interval.
 
     Args:
-      hits: ``hits(n, times)`` makes ``times`` new independent tests of n samples and says how many refuted.
-      start: n to begin with, a guess.
-      least, most: of n.
+      hits: ``hits(n, times)`` makes ``times`` new independent tests of n samples, and returns how many of them refute.
+      start: initial guess of n.
+      least, most: range of n.
       level: of the test.
       power: above 1/2.
-      replications: tests at each n; twice as many at the end.
+      replications: number of tests at each n; twice as many at the end.
+
+    Returns:
+      (n, low, high); (inf, largest n tried, inf) if no n had the power.
     """
     seen: dict[int, tuple[int, int]] = {}
     wanted, critical = float(special.ndtri(power)), -float(special.ndtri(level))
@@ -62,13 +65,13 @@ def samples_for_power(
 
 
 def _fit(seen: dict[int, tuple[int, int]], power: float) -> tuple[float, float, float]:
-    """n and its 95 % interval, by the likeliest line z = a + b sqrt(n) through the powers seen."""
+    """Returns n and its 95 % interval, by the maximum-likelihood line z = a + b sqrt(n) through the powers."""
     n = np.array(sorted(seen), dtype=float)
     hits, times = np.array([seen[int(at)] for at in n], dtype=float).T
     rate = hits / times
     near = (rate >= 0.5) & (rate <= 0.995)
     wanted = float(special.ndtri(power))
-    if near.sum() < 2:  # it jumps from low to high: the two n on either side are all that is known
+    if near.sum() < 2:  # the power jumps from low to high: only the n on either side are known
         over = float(n[rate >= power].min())
         under = float(n[(rate < power) & (n < over)].max(initial=1.0))
         return math.sqrt(under * over), under, over
@@ -81,7 +84,7 @@ def _fit(seen: dict[int, tuple[int, int]], power: float) -> tuple[float, float, 
         z = np.clip(line @ design, -5, 5)
         p, density = special.ndtr(z), np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
         weight = m * density**2 / (p * (1 - p))
-        # So that it has an inverse; a fit of powers, no bound.
+        # Added so that the matrix has an inverse; this is a fit, not a bound.
         information = (design * weight) @ design.T + 1e-9 * np.eye(2)
         step = np.linalg.solve(information, design @ ((k - m * p) * density / (p * (1 - p))))
         line = line + np.clip(step, -0.5, 0.5)

@@ -1,16 +1,16 @@
-"""How few samples any audit can do with, and how many ours needs.
+"""Lower limits on the number of samples that any audit needs, and the number that ours needs.
 
-Let a mechanism have the output laws P and Q on two neighbouring data sets, and H be the set of all pairs (P', Q') that
-satisfy a claim. What can be known about a violation is measured by
+Let a mechanism have the output laws P and Q on two neighbouring data sets, and let H be the set of all pairs (P', Q')
+that satisfy a claim. The information about a violation is
 
     KLinf = min over (P', Q') in H of KL(P || P') + KL(Q || Q')        (nats per pair of samples)
 
 * Any test of false-alarm rate a and power b from n samples of each law has n KLinf >= kl(b, a), the relative entropy
   of two coins (data processing): :meth:`Limit.samples`, a hard bound.
-* Any sequential test that controls its false alarms at a has a mean stopping time of at least log(1/a)/KLinf (Wald
-  1945; the same data processing with power 1): :meth:`Limit.stopping`.
-* Near the claim n = (z_a + z_b)^2 / (2 KLinf), in standard normal quantiles, is what the best test takes to first
-  order: :meth:`Limit.local`.
+* Any sequential test of false-alarm rate a and power 1 has a mean stopping time of at least log(1/a)/KLinf (Wald 1945;
+  data processing again): :meth:`Limit.stopping`.
+* Near the claim the best test needs n = (z_a + z_b)^2 / (2 KLinf) samples to first order, in standard normal
+  quantiles: :meth:`Limit.local`.
 
 **Duality.** A claim is a set of constraints sum_i (p'_i - e^eps q'_i)^+ <= delta, for each of its points and each order
 of the two laws. With multipliers l, m for the two totals and v_j >= 0 for the constraints, the Lagrangian is a sum over
@@ -20,8 +20,8 @@ p' = p/b, q' = q/a if their ratio lies there; else the optimum is on a kink x = 
 multipliers give a lower bound on KLinf, any pair in H an upper one; both are returned. For one point with delta = 0
 this is the closed form p' = e^eps c (p + q), q' = c (p + q) on the outcomes that violate it.
 
-A claim binds both orders of (P, Q): an audit may use the two together, and KLinf of both is up to twice that of one
-(1.5 times for Laplace noise a tenth too small). Limits of audits that test one order are ``both=False``.
+A claim binds both orders of (P, Q), and an audit may use the two together. KLinf of both is up to twice that of one
+(1.5 times for Laplace noise a tenth too small). ``both=False`` gives the limits of audits that test one order.
 """
 
 from __future__ import annotations
@@ -41,18 +41,20 @@ from hockeystick.audits.bounds.two_counts import detectable_probability, frontie
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.claims.law_pairs import LawPair
 
-_MANY_COUNTS = 60.0  # of the event on the less likely side; a normal law of the counts is good enough from here on
-_MANY_SAMPLES = 5000  # of each law; the refinement would take long
+_MANY_COUNTS = 60.0  # of the event on the less likely side; from here on a normal law of the counts is good enough
+_MANY_SAMPLES = 5000  # of each law; beyond, the refinement would take long
 _NODES = 10
 _MOST_SAMPLES = 10.0**12  # beyond, a violation counts as out of reach
 
 
 @frozen
 class Limit:
-    """KLinf, in nats per pair of samples: a bracket, and what follows from it.
+    """A bracket of KLinf, in nats per pair of samples, and the sample sizes that follow from it.
+
+    See :func:`klinf` for an example.
 
     Attributes:
-      lower, upper: KLinf is between them; both are 0 where the claim holds.
+      lower, upper: bounds on KLinf; both are 0 where the claim holds.
     """
 
     lower: float
@@ -64,7 +66,7 @@ class Limit:
         return (self.lower + self.upper) / 2
 
     def samples(self, alpha: float, power: float = 0.9) -> float:
-        """The least n at which any test of level ``alpha`` can refute the claim with probability ``power``."""
+        """Returns a lower bound on the n at which any test of level ``alpha`` refutes with probability ``power``."""
         alpha, power = _level(alpha, power)
         if power <= alpha:
             return 0.0
@@ -72,13 +74,13 @@ class Limit:
         return bits / self.upper if self.upper > 0 else math.inf
 
     def local(self, alpha: float, power: float = 0.9) -> float:
-        """The n that the best test takes, to first order in a small violation."""
+        """Returns the n that the best test needs, to first order in a small violation."""
         alpha, power = _level(alpha, power)
         quantiles = -float(special.ndtri(alpha)) + float(special.ndtri(power))
         return max(quantiles, 0.0) ** 2 / (2 * self.value) if self.value > 0 else math.inf
 
     def stopping(self, alpha: float) -> float:
-        """The least mean number of pairs at which a sequential test of level ``alpha`` and power 1 can stop."""
+        """Returns a lower bound on the mean number of pairs for a sequential test of level ``alpha`` and power 1."""
         alpha, _ = _level(alpha, 0.9)
         return math.log(1 / alpha) / self.upper if self.upper > 0 else math.inf
 
@@ -89,7 +91,18 @@ def klinf(pair: LawPair, claim: Claim, *, both: bool = True) -> Limit:
     Args:
       pair: the two laws; the first is P.
       claim: one point, or a curve.
-      both: the claim is about both orders of the laws, as in differential privacy; else P <= e^epsilon Q + delta only.
+      both: whether the claim binds both orders of the laws, as in differential privacy; else only
+        P <= e^epsilon Q + delta.
+
+    Raises:
+      InvalidArgumentError: an argument is of another type.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> pair = hs.audits.LawPair.finite([0.8, 0.2], [0.2, 0.8])  # randomised response, epsilon = 1.39
+      >>> limit = hs.audits.klinf(pair, hs.audits.Claim(1.0))
+      >>> round(limit.value, 4), round(limit.samples(alpha=1e-3))
+      (0.0257, 229)
     """
     if not isinstance(pair, LawPair) or not isinstance(claim, Claim):
         name, value = ("pair", pair) if not isinstance(pair, LawPair) else ("claim", claim)
@@ -101,17 +114,22 @@ def klinf(pair: LawPair, claim: Claim, *, both: bool = True) -> Limit:
 
 
 def samples_needed(p: float, q: float, *, epsilon: float, delta: float, alpha: float, power: float = 0.9) -> float:
-    """Returns how many samples of each law ``bounds.two_counts.frontier`` needs to refute P <= e^epsilon Q + delta.
+    """Returns the number of samples of each law with which :func:`frontier` refutes P <= e^epsilon Q + delta.
 
     Args:
-      p, q: the event's probabilities; the event is fixed, and the samples are those that bound it.
+      p, q: probabilities of a fixed event on the two data sets.
       epsilon, delta: the claimed point.
-      alpha: the level of the test.
-      power: the probability with which it is to refute.
+      alpha: level of the test.
+      power: probability of a refutation.
 
     Returns:
-      About the least n: within 5 % up to 5,000 samples or from counts of 60 on; for rarer events, whose counts move in
-      steps, within 20 %. Infinite where p does not violate the claim, or by too little for 10^12.
+      About the least n: within 5 % up to 5,000 samples or from counts of 60 on; within 20 % for rarer events, whose
+      counts move in steps. Infinite if p does not violate the claim, or if 10^12 samples are not enough.
+
+    Example:
+      >>> from hockeystick.audits import samples_needed
+      >>> samples_needed(0.8, 0.2, epsilon=1.0, delta=0.0, alpha=1e-3)
+      466.0
     """
     p, q = probability("p", p), probability("q", q)
     epsilon, delta = real("epsilon", epsilon, low=0.0, high=700.0), probability("delta", delta)
@@ -148,10 +166,10 @@ def samples_needed(p: float, q: float, *, epsilon: float, delta: float, alpha: f
 
 
 def refutation_power(n: int, p: float, q: float, *, epsilon: float, delta: float, alpha: float) -> float:
-    """Returns the probability that ``bounds.two_counts.frontier`` refutes (epsilon, delta) from n samples of each law.
+    """Returns the probability that ``frontier`` refutes (epsilon, delta) from n samples of each law.
 
-    The event has the probabilities p and q; the slope is e^epsilon, as for a violation that can just be seen. The least
-    count x that refutes is found for each y where there are few, else interpolated between some.
+    The event has the probabilities p and q; the slope is e^epsilon, as for a violation that can just be detected. The
+    least count x that refutes is found for some counts y, and interpolated between them.
     """
     n, p, q = integer("n", n, low=1), probability("p", p), probability("q", q)
     epsilon, delta = real("epsilon", epsilon, low=0.0, high=700.0), probability("delta", delta)
@@ -181,7 +199,7 @@ def refutation_power(n: int, p: float, q: float, *, epsilon: float, delta: float
 
 
 def _least(holds: Callable[[int], bool], guess: int, most: int, step: int) -> int:
-    """The least x in [0, most] with ``holds(x)``, up to ``step - 1`` more; ``most + 1`` if there is none."""
+    """Returns the least x in [0, most] with ``holds(x)``, up to ``step - 1`` more; ``most + 1`` if there is none."""
     low = high = guess
     stride = step
     if holds(guess):
@@ -199,13 +217,13 @@ def _least(holds: Callable[[int], bool], guess: int, most: int, step: int) -> in
 
 
 def _refined(n: int, p: float, q: float, *, epsilon: float, delta: float, alpha: float, power: float) -> float:
-    """The n of ``power``, from one nearby: power is a normal law of sqrt(n), but for the steps of small counts."""
+    """Returns the n of ``power``, refined from a near ``n``: power is nearly a normal law of sqrt(n)."""
     wanted, critical = float(special.ndtri(power)), -float(special.ndtri(alpha))
     places: list[tuple[float, float]] = []
     at = float(n)
     for _ in range(3):
         got = refutation_power(max(1, round(at)), p, q, epsilon=epsilon, delta=delta, alpha=alpha)
-        # Where the normal quantile is finite; a guess of n.
+        # Clipped so that the normal quantile is finite; this guides a search only.
         z = float(special.ndtri(min(max(got, 1e-6), 1 - 1e-9)))
         places.append((at, z))
         if abs(z - wanted) < 0.04:
@@ -217,16 +235,21 @@ def _refined(n: int, p: float, q: float, *, epsilon: float, delta: float, alpha:
 def samples_to_detect(
     q: float, epsilon: float, delta: float, factor: float, *, alpha: float, power: float = 0.9
 ) -> float:
-    """Returns how many samples of each law would refute (epsilon, delta) if the true epsilon were ``factor`` times it.
+    """Returns the number of samples of each law that refute (epsilon, delta) if the truth is (factor epsilon, delta).
 
-    The violation is seen through an event of probability q on the less likely side and e^(factor epsilon) q + delta on
-    the other; see :func:`samples_needed`. Infinite where no event has such probabilities.
+    The violation shows in an event of probability q on the less likely data set and e^(factor epsilon) q + delta on the
+    other; see :func:`samples_needed`. Infinite if no event has such probabilities.
 
     Args:
-      q: as an audit estimates it.
-      epsilon, delta: the claimed point; epsilon > 0, for no factor makes a violation of 0.
-      factor: above 1: 1.1 is an under-claim of 10 %.
+      q: probability of the event on the less likely data set, as an audit estimates it.
+      epsilon, delta: the claimed point; epsilon > 0.
+      factor: above 1; 1.1 is an under-claim of 10 %.
       alpha, power: as in :func:`samples_needed`.
+
+    Example:
+      >>> from hockeystick.audits import samples_to_detect
+      >>> samples_to_detect(0.2, 1.0, 0.0, 1.1, alpha=1e-3) > samples_to_detect(0.2, 1.0, 0.0, 1.2, alpha=1e-3)
+      True
     """
     q, delta = probability("q", q), probability("delta", delta)
     epsilon = real("epsilon", epsilon, low=0.0, high=700.0)
@@ -240,16 +263,16 @@ def _level(alpha: object, power: object) -> tuple[float, float]:
 
 
 def _xlogy(x: FloatArray, over: FloatArray, under: FloatArray) -> float:
-    """The sum of x log(over/under), of which terms with x = 0 are 0."""
+    """Returns the sum of x log(over/under); terms with x = 0 are 0."""
     used = x > 0
     return float(np.sum(x[used] * np.log(over[used] / under[used])))
 
 
 @frozen(eq=False)
 class _Constraints:
-    """sum (w . outcome)^+ <= delta for each row: w = (1, -e^eps) for one order and (-e^eps, 1) for the other.
+    """The constraints sum (w . outcome)^+ <= delta, with w = (1, -e^eps) for one order and (-e^eps, 1) for the other.
 
-    Sorted by the ratio p'/q' of their kinks.
+    The rows are sorted by the ratio p'/q' of their kinks.
     """
 
     weights: FloatArray  # (constraints, 2)
@@ -270,19 +293,19 @@ class _Constraints:
         return cls(table[:, 1:3], table[:, 3], table[:, 0], np.array([row[4] for row in rows], dtype=bool))
 
     def excess(self, laws: FloatArray) -> FloatArray:
-        """What each constraint is exceeded by; negative where it holds with room."""
+        """Returns the excess over each constraint, which is negative where the constraint holds strictly."""
         return np.asarray(np.maximum(self.weights @ laws, 0.0).sum(axis=1) - self.deltas)
 
 
 def _dual(laws: FloatArray, claim: Claim, both: bool) -> tuple[float, float]:
-    """KLinf of a finite pair, as (lower, upper)."""
+    """Returns bounds (lower, upper) on KLinf of a finite pair."""
     constraints = _Constraints.of(claim, both)
     if not len(constraints.deltas) or np.all(constraints.excess(laws) <= 1e-15):
         return 0.0, 0.0
     best = np.concatenate([np.ones(2), np.zeros(len(constraints.deltas))])
     scale = np.concatenate([np.ones(2), 1.0 / (1.0 + np.abs(constraints.weights).max(axis=1))])
     gain = 1.0
-    for _ in range(6):  # again from where it stopped, with the objective of order one
+    for _ in range(6):  # restarts from the last point, with the objective scaled to order one
 
         def negative(x: FloatArray, gain: float = gain) -> tuple[float, FloatArray]:
             value, slope, _ = _lagrangian(laws, x * scale, constraints)
@@ -300,9 +323,9 @@ def _dual(laws: FloatArray, claim: Claim, both: bool) -> tuple[float, float]:
 
 
 def _lagrangian(laws: FloatArray, x: FloatArray, constraints: _Constraints) -> tuple[float, FloatArray, FloatArray]:
-    """The dual function at the multipliers x = (l, m, v...), its gradient, and the pair (p', q') that attains it."""
+    """Returns the dual function at the multipliers x = (l, m, v...), its gradient, and the optimal pair (p', q')."""
     weighted = x[2:, None] * constraints.weights
-    # coefficients (b, a) of f between kinks: those that count what is above have started, those below not yet ended
+    # coefficients (b, a) of f between kinks: constraints that count what is above have begun, the others not yet ended
     on = np.where(constraints.above[:, None], weighted, 0.0)
     off = np.where(constraints.above[:, None], 0.0, weighted)
     pieces = x[:2] + np.concatenate([np.zeros((1, 2)), np.cumsum(on, axis=0)])
@@ -324,7 +347,7 @@ def _lagrangian(laws: FloatArray, x: FloatArray, constraints: _Constraints) -> t
     primal = np.where(on_kink, np.stack([constraints.kinks[kink] * held, held]), free)
     value = _xlogy(p, p, primal[0]) + _xlogy(q, q, primal[1]) + 2.0 - x[:2].sum() - x[2:] @ constraints.deltas
     mass = np.stack([np.bincount(passed, row, minlength=len(thresholds) + 1) for row in primal]).cumsum(axis=1)
-    low = mass[:, 1::2]  # up to each kink; what lies on it exceeds nothing
+    low = mass[:, 1::2]  # up to and including each kink: an outcome on the kink exceeds nothing
     beyond = np.where(constraints.above, mass[:, -1:] - low, low)
     slope = (constraints.weights.T * beyond).sum(axis=0) - constraints.deltas
     return float(value), np.concatenate([primal.sum(axis=1) - 1.0, slope]), primal
@@ -335,7 +358,7 @@ def _ratios(laws: FloatArray) -> FloatArray:
 
 
 def _feasible(laws: FloatArray, primal: FloatArray, constraints: _Constraints) -> float:
-    """The divergence of a pair that satisfies the claim: ``primal``, moved towards two equal laws as far as it must."""
+    """Returns the divergence of a pair that satisfies the claim: ``primal``, moved towards two equal laws if needed."""
     start = primal / primal.sum(axis=1, keepdims=True)
     centre = np.broadcast_to(laws.mean(axis=0), laws.shape)
 

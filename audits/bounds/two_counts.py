@@ -1,10 +1,10 @@
-"""From two held-out counts to statements about two probabilities: exact, for every sample size.
+"""Exact joint bounds on two probabilities from two held-out counts, for every sample size.
 
-An event S was fixed beforehand. It happened ``x`` times in ``n`` outputs on one data set, where its probability is P,
-and ``y`` times in ``m`` outputs on the other, where it is Q. A claim says P <= e^epsilon Q + delta.
+An event was fixed beforehand. It happened ``x`` times in ``n`` outputs on one data set, where its probability is P, and
+``y`` times in ``m`` outputs on the other, where its probability is Q. A claim says P <= e^epsilon Q + delta.
 
-:func:`rectangle` joins two Clopper-Pearson bounds. It is simple, and asks for up to twice the samples that are needed,
-because both probabilities have to be unlucky at once. :func:`frontier` bounds them jointly and is as valid:
+:func:`rectangle` combines two Clopper-Pearson bounds. It is simple, but it needs up to twice as many samples, because
+it allows both counts to be unlucky at once. :func:`frontier` bounds P and Q jointly, at the same confidence level:
 
     Fix a slope L >= 0 before the counts are seen, and levels a + b + c = alpha. Let T(x', y') = x' - L y' and, for
     X' ~ Bin(n, P) and Y' ~ Bin(m, Q) independent, g(P, Q) = Pr[T(X', Y') >= T(x, y)]. With [u, v] the two-sided
@@ -16,12 +16,12 @@ because both probabilities have to be unlucky at once. :func:`frontier` bounds t
     g increases in P and decreases in Q (T does in x' and y', and binomials are stochastically ordered), so R lies above
     the increasing curve P = f(Q) = sup{P: g(P, Q) <= a}. Cut [u, v] into cells [q_j, q_(j+1)]: in cell j, P >= f(q_j).
     Each statement below takes, in every cell, the least P = max(w, f(q_j)) with the largest Q = q_(j+1), hence holds
-    for all of R. All statements drawn from one region hold *together* with probability at least 1 - alpha, whichever
-    epsilon and delta they name and in whatever order they are asked.
+    for all of R. All statements drawn from one region hold *together* with probability at least 1 - alpha, for all
+    epsilon and delta.
 
-The idea of a confidence set for the nuisance Q is that of Berger and Boos 1994; the statistic is linear, and with the
-slope e^epsilon it is the one of the two-proportion test of P = e^epsilon Q, so nothing is lost to first order in n. The
-bound w is for a slope that was far off.
+The confidence set for the nuisance parameter Q follows Berger and Boos (1994). With the slope e^epsilon, the linear
+statistic T is that of the two-proportion test of P = e^epsilon Q, so nothing is lost to first order in n. The bound w
+matters when the slope was far off.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from hockeystick.accounting.arrays import FloatArray
 
 SHARE_Q = 0.005  # of alpha, spent on the interval of Q
 SHARE_P = 0.003  # of alpha, spent on the lower bound of P alone
-CELLS = 257  # of that interval; they cost 1 % of the bound's width
-_STRIDE = 8  # every eighth is solved; the rest are interpolated, then checked
-_WINDOW = 7.0  # standard deviations summed; what lies outside is added from the tails
+CELLS = 257  # of the interval of Q; they cost 1 % of the bound's width
+_STRIDE = 8  # every eighth cell is solved; the others are interpolated, then checked
+_WINDOW = 7.0  # standard deviations that are summed term by term; the tails are added whole
 ROUND_OFF = 1e-14  # relative, per trial: above the error of a log-gamma
-STEEPEST = 25.0  # logarithm of the largest slope: beyond, only y matters
+STEEPEST = 25.0  # logarithm of the largest slope: beyond it, only y matters
 
 
 def clopper_pearson(
@@ -55,12 +55,19 @@ def clopper_pearson(
 
     Args:
       count: a number or an array.
-      confidence: of the interval (``side="two"``: both tails equal), or of the one bound asked for; the other is then
-        0 or 1.
+      trials: number of independent trials.
+      confidence: confidence level of the interval.
+      side: "two" for an interval with equal tails; "lower" or "upper" for one bound, where the other is 1 or 0.
 
     Raises:
-      InvalidArgumentError: ``trials`` is no integer ≥ 0, a count not in [0, trials], ``confidence`` not in [0, 1], or
-        ``side`` none of the three.
+      InvalidArgumentError: ``trials`` is not an integer ≥ 0, a count is not in [0, trials], ``confidence`` is not in
+        [0, 1], or ``side`` is unknown.
+
+    Example:
+      >>> from hockeystick.audits import clopper_pearson
+      >>> low, high = clopper_pearson(0, 100, confidence=0.95, side="upper")
+      >>> round(float(high), 4)  # about 3 / trials
+      0.0295
     """
     if side not in ("two", "lower", "upper"):
         raise InvalidArgumentError("side", side, "is unknown", "use 'two', 'lower' or 'upper'")
@@ -78,14 +85,17 @@ def clopper_pearson(
 
 @frozen(eq=False)
 class Region:
-    """A confidence region for (P, Q): Q lies in one of the cells [q_low[j], q_high[j]], and there P >= p_low[j]."""
+    """A confidence region for (P, Q): Q lies in one of the cells [q_low[j], q_high[j]], and there P >= p_low[j].
+
+    See :func:`frontier` for an example.
+    """
 
     p_low: FloatArray
     q_low: FloatArray
     q_high: FloatArray
 
     def refutes(self, epsilon: float, delta: float) -> bool:
-        """Whether no pair of the region satisfies P <= e^epsilon Q + delta."""
+        """Returns whether no pair of the region satisfies P <= e^epsilon Q + delta."""
         return bool(np.all(self.p_low > math.exp(epsilon) * self.q_high + delta))
 
     def epsilon(self, delta: float) -> float:
@@ -97,7 +107,18 @@ class Region:
 
 
 def rectangle(x: int, n: int, y: int, m: int, *, alpha: float) -> Region:
-    """Returns the region of two one-sided Clopper-Pearson bounds at alpha/2 each."""
+    """Returns the region of two one-sided Clopper-Pearson bounds at level alpha/2 each.
+
+    Args:
+      x, n, y, m, alpha: as in :func:`frontier`.
+
+    Example:
+      >>> from hockeystick.audits import frontier, rectangle
+      >>> counts = 600, 1000, 200, 1000  # ln(600/200) = 1.10
+      >>> joint = frontier(*counts, slope=2.7, alpha=1e-3)
+      >>> round(rectangle(*counts, alpha=1e-3).epsilon(0.0), 2), round(joint.epsilon(0.0), 2)
+      (0.81, 0.89)
+    """
     low, _ = clopper_pearson(x, n, confidence=1 - alpha / 2, side="lower")
     _, high = clopper_pearson(y, m, confidence=1 - alpha / 2, side="upper")
     return Region(p_low=np.atleast_1d(low), q_low=np.zeros(1), q_high=np.atleast_1d(high))
@@ -105,14 +126,21 @@ def rectangle(x: int, n: int, y: int, m: int, *, alpha: float) -> Region:
 
 @lru_cache(maxsize=1 << 14)
 def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> Region:
-    """Returns the joint region R of the module's docstring.
+    """Returns a joint confidence region for the probabilities (P, Q) of one event on two data sets.
+
+    It is the region R of the module's docstring, which extends Berger and Boos (1994).
 
     Args:
-      x, n: the event's count and trials on the side where it is more likely.
-      y, m: the same on the other side.
-      slope: e^epsilon for the epsilon that is to be decided, chosen without sight of these counts. Any slope is valid,
-        this one is sharpest.
-      alpha: probability that the true pair is missed.
+      x, n: the event's count and trials on the data set where it is likelier.
+      y, m: the same on the other data set.
+      slope: any number >= 0 that was chosen without these counts; e^epsilon is the sharpest for a claim of epsilon.
+      alpha: probability that the region misses the true pair.
+
+    Example:
+      >>> from hockeystick.audits import frontier
+      >>> region = frontier(600, 1000, 200, 1000, slope=2.7, alpha=1e-3)
+      >>> region.refutes(epsilon=0.5, delta=0.0), region.refutes(epsilon=1.0, delta=0.0)
+      (True, False)
     """
     level = alpha * (1 - SHARE_P - SHARE_Q)
     least, _ = clopper_pearson(x, n, confidence=1 - alpha * SHARE_P, side="lower")
@@ -122,7 +150,7 @@ def frontier(x: int, n: int, y: int, m: int, *, slope: float, alpha: float) -> R
     q_edges[0], q_edges[-1] = low, high
     threshold = x - slope * y
     q = q_edges[:-1]
-    # g(1, q) <= a leaves no P at all; g decreases in q, so this goes for the rest of the cell too
+    # where g(1, q) <= a, no P is left; g decreases in q, so none is left in the rest of the cell either
     empty = at_most(np.floor((n - threshold) / slope + 1e-9 * (1 + y)), m, q) <= level
     window = window_of(m, q)
 
@@ -148,20 +176,20 @@ def least_shares(
     level: float,
     empty: npt.NDArray[np.bool_],
 ) -> FloatArray:
-    """Returns, for each of the cells of a nuisance, a P with g(P, q_j) <= ``level`` for sure, and nearly the largest.
+    """Returns, for each cell of the nuisance parameter, nearly the largest P with g(P, q_j) <= ``level``, never more.
 
     Args:
-      tail: an upper bound on g(P, q_j), given P for some of the cells; increasing in P, decreasing from cell to cell.
+      tail: an upper bound on g(P, q_j) for some of the cells; increasing in P, decreasing from cell to cell.
       spread: the standard deviation of the statistic, on the scale of P.
-      start: the P at which the statistic is expected to be as large as it was.
-      top: the largest P that there can be.
+      start: the P at which the statistic's mean is its observed value.
+      top: the largest possible P.
       level: of g.
-      empty: cells that no P is left in, and that need not be solved.
+      empty: cells in which no P is left, and which are not solved.
     """
     every, nodes = np.arange(len(start)), slice(None, None, _STRIDE)
     solved, sure = _solve_p(tail, spread, start[nodes], top[nodes], level, empty[nodes])
     p = np.minimum(np.interp(every, every[nodes], solved), top)
-    sure = np.maximum.accumulate(sure)[every // _STRIDE]  # P increases: what holds at one node holds to its right
+    sure = np.maximum.accumulate(sure)[every // _STRIDE]  # P increases, so a bound at one node holds to its right
     unit = spread(p, slice(None))
     p -= 0.01 * unit
     checked = empty.copy()
@@ -177,11 +205,11 @@ def least_shares(
 
 
 def sharpest_slope(p: float, q: float, *, epsilon: float, delta: float) -> float:
-    """Returns the slope with the most power against the pair (p, q), both in (0, 1), where P <= e^epsilon Q + delta.
+    """Returns the slope with the most power to refute P <= e^epsilon Q + delta at the pair (p, q), both in (0, 1).
 
-    Of all pairs that satisfy the claim, the one nearest to (p, q) in Kullback-Leibler divergence is the hardest to tell
-    from it; the likelihood ratio of the two is linear in the counts, and its slope is returned. For pairs that nearly
-    or truly satisfy the claim that is e^epsilon. Rounded to 5 % steps: the optimum is flat.
+    Of all pairs that satisfy the claim, the hardest to distinguish from (p, q) is the nearest one in Kullback-Leibler
+    divergence. The likelihood ratio of the two is linear in the counts; its slope is returned, rounded to 5 % steps
+    because the optimum is flat. If (p, q) satisfies the claim, or nearly does, the slope is e^epsilon.
     """
     ratio = math.exp(min(epsilon, STEEPEST))
     if p <= ratio * q + delta:
@@ -204,16 +232,16 @@ def detectable_probability(
 ) -> float:
     """Returns the least P such that :func:`frontier` refutes (epsilon, delta) with probability ``power`` at (P, q).
 
-    The slope is e^epsilon, as it would be for a violation that can just be detected. Infinite where even P = 1 is
-    refuted less often. The region refutes the claim iff T(x, y) exceeds, for every Q of the interval that y gives, the
-    critical value t(Q) of the pair (e^epsilon Q + delta, Q). So the power is a sum of binomial tails over y; t is
-    solved on a grid and interpolated.
+    The slope is e^epsilon, as for a violation that can just be detected. The result is infinite if P = 1 is refuted
+    less often. The region refutes the claim if and only if T(x, y) exceeds the critical value t(Q) of the pair
+    (e^epsilon Q + delta, Q) for every Q in the interval that y gives. So the power is a sum of binomial tails over y;
+    t is solved on a grid and interpolated.
     """
     level = alpha * (1 - SHARE_P - SHARE_Q)
     slope = math.exp(min(epsilon, STEEPEST))
     window = window_of(m, np.array([q]))
     width = window.mass.shape[1]
-    stride = -(-width // 400)  # neighbouring values of Y go together where there are many
+    stride = -(-width // 400)  # where Y has many values, neighbouring ones are merged
     weight = np.add.reduceat(window.mass[0], np.arange(0, width, stride))
     y = np.minimum(window.first[0] + np.arange(0, width, stride) + (stride - 1) / 2, m)
     start, end = (np.arcsin(np.sqrt(edge)) for edge in clopper_pearson(y, m, confidence=1 - alpha * SHARE_Q))
@@ -257,9 +285,9 @@ def _solve_p(
     level: float,
     empty: npt.NDArray[np.bool_],
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns P with g(P, q) close to ``level``, and one with g(P, q) <= level for sure, at every so many cells.
+    """Returns P with g(P, q) close to ``level``, and P with g(P, q) <= ``level``, at every ``_STRIDE``-th cell.
 
-    Steps of the slope expected on the normal scale; once a bracket is known, secants of its ends.
+    Newton's method on the normal scale; once a bracket is known, the secant method.
     """
     nodes = slice(None, None, _STRIDE)
     target = -float(special.ndtri(level))
@@ -285,7 +313,13 @@ def _solve_p(
 
 @frozen(eq=False)
 class Window:
-    """Per row of a binomial: the first of consecutive values around the mean, their probabilities, and the rest's."""
+    """Consecutive values around the means of some binomials.
+
+    Attributes:
+      first: the first value for each binomial.
+      mass: the values' probabilities, shape (binomials, values).
+      outside: the probability of all other values.
+    """
 
     first: npt.NDArray[np.int64]
     mass: FloatArray
@@ -296,7 +330,7 @@ class Window:
 
 
 def window_of(trials: int, p: FloatArray, spreads: float = _WINDOW) -> Window:
-    """Returns values within some standard deviations of the mean, of binomials with ``trials`` and each of ``p``."""
+    """Returns the values within ``spreads`` standard deviations of the mean of Bin(trials, p), for each of ``p``."""
     mean = trials * p
     half = spreads * np.sqrt(np.max(mean * (1 - p))) + 12
     width = int(min(trials + 1, 2 * math.ceil(half) + 1))
@@ -316,7 +350,7 @@ def window_of(trials: int, p: FloatArray, spreads: float = _WINDOW) -> Window:
 def at_most(k: npt.ArrayLike, trials: int, p: npt.ArrayLike) -> FloatArray:
     """Returns Pr[X <= k] of X ~ Bin(trials, p), for whole numbers k, by the incomplete beta function.
 
-    As ``scipy.special.bdtr``, which knows no more than 2^31 trials: searches for a sample size ask for more.
+    ``scipy.special.bdtr`` stops at 2^31 trials; searches for a sample size need more.
     """
     inside = np.clip(k, 0, trials - 1)
     found = special.betaincc(inside + 1, trials - inside, p)
@@ -333,7 +367,7 @@ def more_than(k: npt.ArrayLike, trials: int, p: npt.ArrayLike) -> FloatArray:
 def _upper_tail(n: int, threshold: float | FloatArray, slope: float, p: FloatArray, y: Window) -> FloatArray:
     """Returns Pr[X - slope Y >= threshold] for each row's X ~ Bin(n, p) and Y, never below the truth.
 
-    Sums over a window of Y's values and one of X's; the outside of both is added whole.
+    It sums over a window of values of Y and of X, and adds the probability outside both windows.
     """
     x = window_of(n, p)
     width = x.mass.shape[1]

@@ -1,28 +1,28 @@
-"""Lower bounds on a whole privacy curve at once, from scores of outputs on two data sets: exact, for every sample size.
+"""Exact lower bounds on a whole privacy curve at once, from scores of outputs on two data sets, for every sample size.
 
 A score, fixed beforehand or learned on other outputs, is larger where an output is more typical of data set 1. Each
 threshold t gives an event, "score >= t", likelier on data set 1, and its complement, likelier on data set 0. Confidence
-sets for the pairs (P, Q) of probabilities of such events, which hold *together* with the stated confidence, bound every
-measure of privacy that cannot grow when an output is reduced to "did the event happen" (data processing):
+sets for the pairs (P, Q) of probabilities of such events, which hold *together* at the stated confidence level, bound
+every measure of privacy that cannot grow when an output is reduced to "did the event happen" (data processing):
 
 * delta(epsilon) >= P - e^epsilon Q, and epsilon(delta) by inversion (Dwork & Roth 2014; total variation is delta(0));
-* mu >= Phi^-1(P) - Phi^-1(Q), or the pair is no test of N(0, 1) against N(mu, 1) (Dong, Roth & Su 2022, Def. 2.6);
+* mu >= Phi^-1(P) - Phi^-1(Q), since no test of N(0, 1) against N(mu, 1) exceeds mu (Dong, Roth & Su 2022, Def. 2.6);
 * the Rényi divergence of order a, at least that of two coins P and Q (van Erven & Harremoës 2014, Thm 1);
 * rho >= sup over a of that divergence / a (Bun & Steinke 2016, Def. 1.1);
 * the trade-off function, at most 1 - P at Q.
 
-All grow in P and fall in Q where P >= Q, so each is least at a corner of the confidence set. As no statement needs more
-than that the true pairs lie in their sets, all statements from one set of samples hold together, whichever are asked.
+All of these increase in P and decrease in Q where P >= Q, so each is least at a corner of the confidence set. All
+statements from one set of samples hold together, because they follow from one event: the true pairs lie in their sets.
 
-Two ways to such sets:
+There are two methods:
 
-* ``joint``: a part of the samples, the pilot, picks at most 17 events, each with the slope of the trade-off curve where
-  it serves; the rest bound each pair jointly (:func:`hockeystick.audits.bounds.two_counts.frontier`) at an equal part
-  of the level (union bound). The sharper way: a pair's two probabilities need not be unlucky both at once.
-* ``band``: Clopper-Pearson bounds of P and of Q at all thresholds at one level, such that no true probability is missed
-  by any of them (:mod:`hockeystick.audits.bounds.order_statistics`); for fixed cells the bounds at K thresholds may
-  each have level 1 - (1 - a)^(1/K) instead, as the counts of nested events are associated (Esary, Proschan & Walkup
-  1967). The better way to see the trade-off curve itself.
+* ``joint``: a part of the samples, the pilot, chooses at most 17 events, each for one slope of the trade-off curve. The
+  rest bound each pair jointly (:func:`hockeystick.audits.bounds.two_counts.frontier`) at an equal share of the level
+  (union bound). This is the sharper method, since a pair's two counts need not both be unlucky.
+* ``band``: Clopper-Pearson bounds on P and on Q at all thresholds, at one level such that none of them misses
+  (:mod:`hockeystick.audits.bounds.order_statistics`). For fixed cells the bounds at K thresholds may each have level
+  1 - (1 - a)^(1/K) instead, as the counts of nested events are associated (Esary, Proschan & Walkup 1967). This is the
+  better method for the trade-off curve itself.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Method = Literal["joint", "band"]
 
 SCHEMA_VERSION = 1
 
-_TARGETS, _MANY = (5, 9), 100_000  # slopes for each direction, for fewer and for more outputs; each costs level
+_TARGETS, _MANY = (5, 9), 100_000  # slopes for each direction, below and above so many outputs; each costs level
 _REACH = 25.0  # logarithm of the largest slope
 _PILOT_SHARE, _LEAST_PILOT, _MOST_PILOT = 0.1, 100, 20_000
 _THRESHOLDS = 256  # from the pilot
@@ -58,16 +58,18 @@ _SHOWN = 65  # points of each curve in to_dict
 class CurveBounds:
     """Bounds that hold together with probability at least ``confidence``, for both orders of the data sets.
 
+    See :func:`curve_bounds` for an example.
+
     Attributes:
-      confidence: of everything that is said here, together.
+      confidence: confidence level of all bounds together.
       method: "joint" or "band".
-      trials: outputs counted, of data sets 0 and 1.
-      direction: of each event, the data set on which it is likelier.
-      threshold: of each event: it is "score >= threshold" for direction 1, "score < threshold" for direction 0. In
-        counts of cells, the number of the first cell above.
-      count: of each event, how often it happened on its likelier data set and on the other; shape (events, 2).
-      p_low, q_high: the events' confidence sets, shape (events, parts): (P, Q) lies in one of the parts, and there
-        P >= p_low, Q <= q_high.
+      trials: number of counted outputs of data sets 0 and 1.
+      direction: for each event, the data set on which it is likelier.
+      threshold: the event is "score >= threshold" for direction 1, "score < threshold" for direction 0. For counts of
+        cells, the threshold is the number of the first cell above.
+      count: counts of each event on its likelier data set and on the other; shape (events, 2).
+      p_low, q_high: the events' confidence sets, shape (events, parts): (P, Q) lies in one of the parts, where
+        P >= p_low and Q <= q_high.
     """
 
     confidence: float
@@ -113,10 +115,10 @@ class CurveBounds:
         return self._largest(best)
 
     def tradeoff(self) -> tuple[FloatArray, FloatArray]:
-        """Returns (false-positive rates, false-negative rates), the corners of a convex function above the truth.
+        """Returns (false-positive rates, false-negative rates), the corners of a convex upper bound on the truth.
 
-        The trade-off function of the target, and any f with which it is f-DP, lies below. In ``joint`` bounds each
-        corner uses the worst P and the worst Q of a set, and is weaker than what else they say.
+        The trade-off function of the target, and any f with which it is f-DP, lies below this bound. With ``joint``,
+        each corner uses the worst P and the worst Q of a set, and is weaker than the other bounds.
         """
         fpr, fnr = self.q_high.max(axis=1, initial=0.0), 1.0 - self.p_low.min(axis=1, initial=1.0)
         points = np.column_stack([np.concatenate([[0.0], fpr, [1.0]]), np.concatenate([[1.0], fnr, [0.0]])])
@@ -130,15 +132,15 @@ class CurveBounds:
         return found[:, 0], found[:, 1]
 
     def refutes(self, claim: object) -> bool:
-        """Whether the claim (whatever ``claims.claim.Claim.of`` reads) is wrong at one of its points at least.
+        """Returns whether the bounds exclude at least one point of the claim, given as for :meth:`Claim.of`.
 
         Raises:
-          InvalidArgumentError: no claim.
+          InvalidArgumentError: ``claim`` is not a claim.
         """
         return any(self.delta(epsilon) > delta for epsilon, delta in Claim.of(claim).points)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that JSON can hold: the bounds, curves for a plot, and the events if they are few."""
+        """Returns JSON-compatible values: the bounds, curves for a plot, and the events if they are few."""
         top = self.epsilon(0.0)
         few = len(self.direction) <= _SHOWN
         columns = (self.direction, self.threshold, self.count[:, 0], self.count[:, 1]) if few else ((),) * 4
@@ -159,7 +161,7 @@ class CurveBounds:
         }
 
     def _largest(self, bound: FloatArray) -> float:
-        """The best event's bound, each the least over the parts of its set; a bound below 0 says nothing."""
+        """Returns the best event's bound, at least 0; each bound is the least over the parts of the event's set."""
         return float(np.max(np.min(bound, axis=1), initial=0.0))
 
 
@@ -175,14 +177,23 @@ def curve_bounds(
 
     Args:
       scores0, scores1: one number for each output on data set 0 and 1, larger where the output is more typical of data
-        set 1. How to score must not depend on these outputs. Infinite scores are taken.
-      confidence: in (0.5, 1), of all statements together.
-      method: "joint" or "band", see the module. "joint" sets a tenth of the samples aside as a pilot (at least 100 of
+        set 1. The score must not depend on these outputs. Infinite scores are allowed.
+      confidence: confidence level of all statements together, in (0.5, 1).
+      method: "joint" or "band"; see the module. "joint" sets aside a tenth of the samples as a pilot (at least 100 of
         each data set, or half of fewer than 200), and so does "band" for more than 10,000 of either data set.
-      rng: a seed or generator that picks the pilot.
+      rng: a seed or generator that draws the pilot.
 
     Raises:
-      InvalidArgumentError: scores are no list of at least two numbers, or NaN; another argument is out of its domain.
+      InvalidArgumentError: a score is NaN, there are not at least two numbers, or another argument is out of its
+        domain.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import curve_bounds
+      >>> rng = np.random.default_rng(1)
+      >>> bounds = curve_bounds(rng.normal(0, 1, 5000), rng.normal(1, 1, 5000))  # mu = 1
+      >>> round(bounds.mu(), 2), round(bounds.delta(1.0), 2)  # the truth: 1 and 0.13
+      (0.92, 0.09)
     """
     scores = _scores("scores0", scores0), _scores("scores1", scores1)
     alpha, method = 1 - _confidence(confidence), _method(method)
@@ -206,16 +217,21 @@ def cell_curve_bounds(
     """Returns bounds on a whole privacy curve from counts of ordered cells that were fixed beforehand.
 
     Args:
-      counts: of independent outputs on data sets 0 and 1, shape (2, cells); the last cell is the most typical of data
-        set 1. For an event of an audit: its counts in ``event.order`` if data set 0 is the likelier one, else in the
-        reverse order.
-      pilot: counts of *other* outputs in the same cells, those on which cells and order were chosen, say; with them the
-        method is "joint", without "band".
-      confidence: in (0.5, 1), of all statements together.
+      counts: counts of independent outputs on data sets 0 and 1, shape (2, cells); the last cell is the most typical of
+        data set 1.
+      pilot: counts of *other* outputs in the same cells, such as those on which the cells were chosen. With a pilot the
+        method is "joint", else "band".
+      confidence: confidence level of all statements together, in (0.5, 1).
 
     Raises:
-      InvalidArgumentError: counts are no nonnegative whole numbers of this shape, none on one of the data sets, or
-        confidence out of range.
+      InvalidArgumentError: counts are not nonnegative whole numbers of this shape, or are all 0 for one data set;
+        or ``confidence`` is out of range.
+
+    Example:
+      >>> from hockeystick.audits import cell_curve_bounds
+      >>> bounds = cell_curve_bounds([[730, 270], [270, 730]])  # randomised response with epsilon = 1
+      >>> round(bounds.epsilon(0.0), 2)
+      0.76
     """
     alpha, known = 1 - _confidence(confidence), _counts("counts", counts)
     if pilot is None:
@@ -256,10 +272,10 @@ def _joint(counts: IntArray, pilot: IntArray, alpha: float) -> CurveBounds:
 def _targets(
     p: FloatArray, q: FloatArray, trials: IntArray, size: IntArray, alpha: float, *, skip: bool
 ) -> list[tuple[int, float]]:
-    """Returns events (their places in p and q) and the slopes for which each is predicted to bound P - slope Q best.
+    """Returns pairs (index of an event in p and q, slope for which it is predicted to bound P - slope Q best).
 
-    The slopes go from 1 to the largest at which any is predicted to be above 0; ``skip`` leaves out the first, which
-    says the same in both directions.
+    The slopes range from 1 to the largest one with a predicted bound above 0. ``skip`` leaves out the slope 1, for
+    which both directions give the same bound.
     """
     targets = _TARGETS[int(trials.min()) >= _MANY]
     critical = -float(special.ndtri(alpha / (2 * targets)))
@@ -273,7 +289,7 @@ def _targets(
 
 
 def _inside(counts: IntArray, direction: int) -> IntArray:
-    """Returns how often each event of a direction happened, by data set; the k-th splits cells k and k + 1."""
+    """Returns the counts of the events of a direction, by data set; the k-th event splits cells k and k + 1."""
     sums = np.cumsum(counts, axis=1)[:, :-1]
     return np.asarray(counts.sum(axis=1, keepdims=True) - sums if direction == 1 else sums)
 
@@ -283,7 +299,7 @@ def _cell_band(counts: IntArray, alpha: float) -> CurveBounds:
     above, below = _inside(counts, 1)[1], _inside(counts, 0)[0]
     levels = [-math.expm1(math.log1p(-alpha / 2) / len(above))] * 2
     for i, n in enumerate(trials):
-        if n <= MOST_EXACT and len(above) > 4 * math.log(n):  # else the level of all order statistics is no larger
+        if n <= MOST_EXACT and len(above) > 4 * math.log(n):  # otherwise, the level of order statistics is smaller
             levels[i] = max(levels[i], equal_level(n, alpha / 2))
     low0, low1 = lower_bounds(below, trials[0], levels[0]), lower_bounds(above, trials[1], levels[1])
     return _band(low0, low1, below, above, (trials[0], trials[1]), np.arange(1.0, len(above) + 1), alpha)
@@ -307,7 +323,7 @@ def _band(
     threshold: FloatArray,
     alpha: float,
 ) -> CurveBounds:
-    """Returns what follows from lower bounds on Pr_0(score < t) and Pr_1(score >= t)."""
+    """Returns the bounds that follow from lower bounds on Pr_0(score < t) and Pr_1(score >= t)."""
     up, down = np.column_stack([above, trials[0] - below]), np.column_stack([below, trials[1] - above])
     return CurveBounds(
         confidence=1 - alpha,
@@ -322,7 +338,7 @@ def _band(
 
 
 def _with_thresholds(found: CurveBounds, cuts: FloatArray) -> CurveBounds:
-    """Returns the bounds with scores in place of the numbers of cells."""
+    """Returns the bounds with scores as thresholds instead of the numbers of cells."""
     return evolve(found, threshold=cuts[found.threshold.astype(np.int64) - 1])
 
 
@@ -330,27 +346,27 @@ def _renyi(p: FloatArray, q: FloatArray, order: float) -> tuple[FloatArray, Floa
     """Returns the Rényi divergence of coins p and q, and of q and p; 0 where p <= q. They grow with the order."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if order < 1.0 + 1e-6:
-            ways = [special.rel_entr(a, b) + special.rel_entr(1 - a, 1 - b) for a, b in ((p, q), (q, p))]
+            both = [special.rel_entr(a, b) + special.rel_entr(1 - a, 1 - b) for a, b in ((p, q), (q, p))]
         elif math.isinf(order):
-            ways = [np.log(p / q), np.log((1 - q) / (1 - p))]
+            both = [np.log(p / q), np.log((1 - q) / (1 - p))]
         else:
             logs = np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)
-            ways = [
+            both = [
                 np.logaddexp(order * a - (order - 1) * b, order * c - (order - 1) * d) / (order - 1)
                 for a, b, c, d in (logs, (logs[1], logs[0], logs[3], logs[2]))
             ]
-    forward, backward = (np.where(p > q, np.maximum(way, 0.0), 0.0) for way in ways)
+    forward, backward = (np.where(p > q, np.maximum(divergence, 0.0), 0.0) for divergence in both)
     return forward, backward
 
 
 def _above(middle: tuple[float, float], before: tuple[float, float], after: tuple[float, float]) -> bool:
-    """Whether ``middle`` lies on or above the chord of its neighbours."""
+    """Returns whether ``middle`` lies on or above the chord of its neighbours."""
     (a, b), (x, y), (c, d) = before, middle, after
     return (y - b) * (c - a) >= (d - b) * (x - a)
 
 
 def _pilot(n: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Returns which of n outputs choose the events: a random subset, as the caller may have sorted them."""
+    """Returns a mask of the outputs in the pilot: a random subset, as the caller may have sorted them."""
     size = min(max(int(n * _PILOT_SHARE), min(_LEAST_PILOT, n // 2)), _MOST_PILOT)
     mask = np.zeros(n, dtype=bool)
     mask[rng.choice(n, size, replace=False)] = True
@@ -358,7 +374,7 @@ def _pilot(n: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
 
 
 def _cuts(ordered: FloatArray) -> FloatArray:
-    """Returns thresholds from sorted scores: evenly many scores apart, and closer towards both ends."""
+    """Returns thresholds from sorted scores: equal numbers of scores apart, and closer towards both ends."""
     n = len(ordered)
     tail = np.unique(np.geomspace(1, n / 2, _THRESHOLDS // 4).astype(np.int64)) - 1
     ranks = np.concatenate([tail, n - 1 - tail, np.linspace(0, n - 1, min(n, _THRESHOLDS // 2)).astype(np.int64)])
@@ -382,14 +398,16 @@ def _method(value: object) -> Method:
 def _scores(name: str, value: npt.ArrayLike) -> FloatArray:
     raw = np.asarray(value)
     if raw.dtype.kind not in "iuf" or raw.ndim != 1 or len(raw) < 2:
-        raise InvalidArgumentError(name, value, "is no list of at least two numbers", "give one score for each output")
+        raise InvalidArgumentError(
+            name, value, "is not a list of at least two numbers", "give one score for each output"
+        )
     if np.isnan(raw).any():
-        raise InvalidArgumentError(name, value, "holds a NaN", "give such outputs a score of their own, -inf say")
+        raise InvalidArgumentError(name, value, "holds a NaN", "give such outputs a score of their own, such as -inf")
     return raw.astype(float)
 
 
 def _counts(name: str, value: npt.ArrayLike) -> IntArray:
     counts = array(name, value, shape=(2, None), low=0.0, high=float(1 << 53))
     if counts.shape[1] < 2 or (counts != np.floor(counts)).any() or not counts.sum(axis=1).all():
-        raise InvalidArgumentError(name, value, "is no table of counts", "give whole numbers, at least two cells")
+        raise InvalidArgumentError(name, value, "is not a table of counts", "give whole numbers, at least two cells")
     return counts.astype(np.int64)

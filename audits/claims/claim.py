@@ -1,21 +1,22 @@
-"""What is to be tested: one point (epsilon, delta), or a whole privacy curve, however it is stated.
+"""Claims of differential privacy: one point (epsilon, delta), or a whole privacy curve in any usual form.
 
-A curve is turned into finitely many points (epsilon, delta), each of which the claim implies, in both orders of the
-neighbours: an audit may refute any of them. So each delta here is an upper bound on what the claim allows, and a claim
-that holds has no false point. Where a trade-off function f is claimed,
+A curve becomes finitely many points (epsilon, delta), each of which the claim implies, in both orders of the
+neighbours. An audit may refute any of them. So each delta here is an upper bound on the delta that the claim allows,
+and a true claim has no false point. For a claimed trade-off function f,
 
     delta(epsilon) = max over x in [0, 1] of 1 - f(x) - e^epsilon x,
 
-with f known at finitely many x, and between them as low as convexity allows (:class:`hockeystick.events.TradeOff`).
+where f is known at finitely many x, and between them as low as convexity allows
+(:class:`hockeystick.events.TradeOff`).
 
-Where a Rényi divergence is claimed, an event's probabilities p and q are no further apart than it says (data
-processing; van Erven & Harremoës 2014, Thm 1): at each order a
+A claimed Rényi divergence bounds the probabilities p and q of an event (data processing; van Erven & Harremoës 2014,
+Thm 1): at each order a
 
     g(p, q) = p^a q^(1-a) + (1-p)^a (1-q)^(1-a) <= R = e^((a-1) eps(a)).
 
-g is convex, so it lies above its tangent at any (s, t): g_p (p - s) + g_q (q - t) <= R - g(s, t), which is a point of
-the claim with e^epsilon = -g_q / g_p. Points (s, t) near the edge of what all orders allow lose next to nothing, and
-the claim is sharper than by the usual conversion of a Rényi divergence, by a sixth in delta at small epsilon.
+g is convex, so it lies above its tangent at any (s, t): g_p (p - s) + g_q (q - t) <= R - g(s, t). This is a point of
+the claim with e^epsilon = -g_q / g_p. Points (s, t) near the boundary of the region that all orders allow lose almost
+nothing. At small epsilon, delta is a sixth smaller than by the usual conversion of a Rényi divergence.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from hockeystick.accounting.validate import array, items, probability, real
 SCHEMA_VERSION = 1
 
 _STEPS = 32  # of the grid on which a curve is read: a finer one saves less than 1 % of the samples
-_LARGEST = 700.0  # e^epsilon is a float up to here
-_OWN_DELTA = 1e-6  # where a curve is stated if nobody says where
+_LARGEST = 700.0  # the largest epsilon for which e^epsilon is a float
+_DEFAULT_DELTA = 1e-6  # at which a curve is stated
 _RATES = np.concatenate([[0.0], special.ndtr(np.linspace(-6.5, 6.5, 521)), [1.0]])  # false-positive rates
-_CHEAP = ("pure", "gaussian", "kov")  # methods of a closed form, exact at each epsilon
+_CHEAP = ("pure", "gaussian", "kov")  # methods with a closed form, exact at each epsilon
 _TANGENTS = special.ndtr(np.linspace(-6.5, 6.5, 201))  # probabilities t
 _ORDERS = 1.0 + np.geomspace(1e-3, 1e5, 241)
-_ROUNDING = 1e-13  # far above that of a sum over the rates
+_ROUNDING = 1e-13  # far above the round-off of a sum over the rates
 _STEEPEST = 1e20  # e^epsilon of the last tangent
-_SLACK = 1e-12  # far above that of a tangent
+_SLACK = 1e-12  # far above the round-off of a tangent
 
 
 class Curve(Protocol):
-    """What :meth:`Claim.curve` reads: a :class:`hockeystick.accounting.Guarantee`, say.
+    """The interface of a privacy curve, such as a :class:`hockeystick.accounting.Guarantee`.
 
     Both methods return an upper bound: a number, or a bracket with ``.upper``.
     """
@@ -73,7 +74,7 @@ def _delta(value: object) -> float:
 def _point(pair: object) -> tuple[float, float]:
     found = items("also", pair)
     if len(found) != 2:
-        raise InvalidArgumentError("also", pair, "is no point", "give pairs (epsilon, delta)")
+        raise InvalidArgumentError("also", pair, "is not a point", "give pairs (epsilon, delta)")
     return _epsilon(found[0]), _delta(found[1])
 
 
@@ -88,11 +89,19 @@ class Claim:
     Attributes:
       epsilon: in [0, 700].
       delta: in [0, 1].
-      also: further points (epsilon, delta) that the claim covers, sorted: a whole curve. An audit may refute any one of
-        them. Empty for a claim that is one point; see :meth:`curve`.
+      also: further points (epsilon, delta) of a claim that is a whole curve, sorted; an audit may refute any of them.
+        Empty for a claim of one point; see :meth:`curve`.
 
     Raises:
       InvalidArgumentError: a number is NaN, infinite or outside its range.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> hs.audits.Claim(1.0, 1e-5).points
+      ((1.0, 1e-05),)
+      >>> claim = hs.audits.Claim.gdp(1.0, delta=1e-5)  # a curve, stated at delta = 1e-5
+      >>> round(claim.epsilon, 2), len(claim.points)
+      (4.38, 34)
     """
 
     epsilon: float = field(converter=_epsilon)
@@ -100,15 +109,17 @@ class Claim:
     also: tuple[tuple[float, float], ...] = field(default=(), kw_only=True, converter=_points, repr=False)
 
     @classmethod
-    def of(cls, value: object, delta: float = _OWN_DELTA) -> Claim:
-        """Returns the claim that ``value`` makes.
+    def of(cls, value: object, delta: float = _DEFAULT_DELTA) -> Claim:
+        """Returns ``value`` as a claim.
 
         Args:
-          value: a claim; a pair (epsilon, delta), or an object with these two numbers as attributes; or a whole curve,
-            stated at ``delta``: a guarantee, an event, a mechanism with ``event()``, or a :class:`Curve`.
+          value: a claim; a pair (epsilon, delta), or an object with these two numbers as attributes; or a whole curve:
+            a guarantee, an event, a mechanism with ``event()``, or a :class:`Curve`.
+          delta: the delta at which a curve is stated.
 
         Raises:
-          InvalidArgumentError: none of these, a number out of range, or a curve without a finite epsilon at delta.
+          InvalidArgumentError: ``value`` is none of these, a number is out of range, or a curve has no finite epsilon
+            at ``delta``.
         """
         if isinstance(value, Claim):
             return value
@@ -116,7 +127,7 @@ class Claim:
             return cls(value[0], value[1])
         event = getattr(value, "event", None)
         if isinstance(value, PrivacyEvent) or callable(getattr(value, "epsilon", None)):
-            return cls.curve(value, delta)  # type: ignore[arg-type]  # refused there if it is no curve
+            return cls.curve(value, delta)  # type: ignore[arg-type]  # refuses what is not a curve
         if callable(event) and not isinstance(value, type):
             return cls.curve(event(), delta)
         if all(isinstance(getattr(value, name, None), (int, float)) for name in ("epsilon", "delta")):
@@ -129,18 +140,19 @@ class Claim:
     def curve(cls, guarantee: Curve | PrivacyEvent, delta: float) -> Claim:
         """Returns the claim of a whole curve, stated at ``delta``.
 
-        The curve is read once, on a grid of epsilons from 0 to its epsilon at min(delta, 1e-6), and at its epsilon at
-        delta = 0 if that is finite. Testing the point where a violation shows best, rather than the one stated, can
+        The curve is evaluated once, on a grid of epsilons from 0 to its epsilon at min(delta, 1e-6), and at its epsilon
+        at delta = 0 if that is finite. To test the point where a violation shows best, instead of the stated point, can
         save a factor of a hundred in samples.
 
-        For a group of k records give the curve of the group: ``event.at(k)``, or ``graph.guarantee(group=k)``.
+        For a group of k records, give the curve of the group: ``event.at(k)``, or ``graph.guarantee(group=k)``.
 
         Args:
-          guarantee: bounds epsilon at delta and delta at epsilon (:class:`Curve`), or an event.
-          delta: in [0, 1]; where the verdict states epsilon.
+          guarantee: an event, or any :class:`Curve`.
+          delta: in [0, 1]; the delta at which the verdict states epsilon.
 
         Raises:
-          InvalidArgumentError: delta out of range, no curve, or no finite epsilon at delta.
+          InvalidArgumentError: ``delta`` is out of range, or ``guarantee`` is not a curve or has no finite epsilon at
+            ``delta``.
         """
         delta = _delta(delta)
         event = guarantee if isinstance(guarantee, PrivacyEvent) else getattr(guarantee, "event", None)
@@ -170,46 +182,49 @@ class Claim:
         return cls(stated, delta, also=tuple(zip(grid.tolist(), found, strict=True)))
 
     @classmethod
-    def gdp(cls, mu: float, delta: float = _OWN_DELTA) -> Claim:
+    def gdp(cls, mu: float, delta: float = _DEFAULT_DELTA) -> Claim:
         """Returns the claim of ``mu``-Gaussian DP, mu > 0 (Dong, Roth & Su 2022), by its exact profile."""
         return cls.curve(GaussianDP(mu), delta)
 
     @classmethod
-    def zcdp(cls, rho: float, xi: float = 0.0, delta: float = _OWN_DELTA) -> Claim:
+    def zcdp(cls, rho: float, xi: float = 0.0, delta: float = _DEFAULT_DELTA) -> Claim:
         """Returns the claim of (xi, rho)-zCDP (Bun & Steinke 2016): a Rényi divergence of at most xi + rho a, a > 1.
 
         Args:
           rho, xi: at least 0.
+          delta: the delta at which the claim is stated.
         """
         return cls.curve(_LinearRenyi(rho, xi), delta)
 
     @classmethod
     def rdp(
-        cls, orders: npt.ArrayLike, epsilons: npt.ArrayLike | Callable[[float], float], delta: float = _OWN_DELTA
+        cls, orders: npt.ArrayLike, epsilons: npt.ArrayLike | Callable[[float], float], delta: float = _DEFAULT_DELTA
     ) -> Claim:
-        """Returns the claim of Rényi DP (Mironov 2017) at each of ``orders``, and nothing at others.
+        """Returns the claim of Rényi DP (Mironov 2017) at each of ``orders``, and at no other order.
 
         Args:
           orders: increasing, > 1.
-          epsilons: the divergence claimed at each: numbers >= 0, or a function of the order.
+          epsilons: the divergence claimed at each order: numbers >= 0, or a function of the order.
+          delta: the delta at which the claim is stated.
         """
         known = np.atleast_1d(array("orders", orders))
         values = [real("epsilons", epsilons(float(a))) for a in known] if callable(epsilons) else epsilons
         return cls.curve(RenyiCurve(tuple(known.tolist()), tuple(np.atleast_1d(np.asarray(values)).tolist())), delta)
 
     @classmethod
-    def tradeoff(cls, function: Callable[[float], float], delta: float = _OWN_DELTA) -> Claim:
+    def tradeoff(cls, function: Callable[[float], float], delta: float = _DEFAULT_DELTA) -> Claim:
         """Returns the claim of f-DP (Dong, Roth & Su 2022): no test of the two data sets has error rates below f.
 
-        It is for both orders of the data sets, as f-DP is; where f is not symmetric the larger of f and its inverse
-        counts.
+        As in f-DP, the claim covers both orders of the data sets. If f is not symmetric, the larger of f and its
+        inverse counts.
 
         Args:
-          function: f, from a false-positive rate in [0, 1] to the least false-negative rate; nonincreasing and convex,
-            at most 1 - x. It is read at 523 rates; for what lies between them its convexity is the caller's word.
+          function: f, which maps a false-positive rate in [0, 1] to the least false-negative rate. It must be
+            nonincreasing and convex, and at most 1 - x. This is checked at 523 rates, and assumed between them.
+          delta: the delta at which the claim is stated.
 
         Raises:
-          InvalidArgumentError: at some rate f is no number in [0, 1 - x], or the rates read are not convex.
+          InvalidArgumentError: at some rate f is not a number in [0, 1 - x], or f is not convex at the 523 rates.
         """
         if not callable(function):
             raise InvalidArgumentError("function", function, "can't be called", "give a function of one rate")
@@ -228,9 +243,12 @@ class Claim:
 
         Args:
           epsilons: increasing, in [0, 700].
-          deltas: at each epsilon, in [0, 1]: numbers, or a function of epsilon.
-          reverse: the same for the other order of the data sets, where that claims something else. As an audit does not
-            ask which of two neighbours is which, the larger delta counts.
+          deltas: delta at each epsilon, in [0, 1]: numbers, or a function of epsilon.
+          reverse: the deltas for the other order of the data sets, if they differ. The larger delta counts, because an
+            audit does not distinguish the two orders.
+
+        Raises:
+          InvalidArgumentError: the epsilons do not increase, or a number is out of range.
         """
         grid = np.atleast_1d(array("epsilons", epsilons, low=0.0, high=_LARGEST))
         if grid.ndim != 1 or not grid.size or (np.diff(grid) <= 0).any():
@@ -243,23 +261,25 @@ class Claim:
 
     @property
     def points(self) -> tuple[tuple[float, float], ...]:
-        """All points (epsilon, delta) that are claimed, the stated one first."""
+        """All claimed points (epsilon, delta), the stated one first."""
         return ((self.epsilon, self.delta), *self.also)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that JSON can hold."""
+        """Returns JSON-compatible values."""
         also = [list(point) for point in self.also]
         return {"schema": SCHEMA_VERSION, "epsilon": self.epsilon, "delta": self.delta, "also": also}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Claim:
-        """Returns the claim of :meth:`to_dict`.
+        """Returns the claim from the values of :meth:`to_dict`.
 
         Raises:
-          InvalidArgumentError: another schema, fields that are missing or unknown, or a number out of range.
+          InvalidArgumentError: ``plain`` has another schema, missing or unknown fields, or a number out of range.
         """
         if not isinstance(plain, dict) or plain.get("schema") != SCHEMA_VERSION:
-            raise InvalidArgumentError("claim", plain, "is no claim this version can read", "give Claim.to_dict()")
+            raise InvalidArgumentError(
+                "claim", plain, "is not a claim that this version can read", "give Claim.to_dict()"
+            )
         if set(plain) != {"schema", "epsilon", "delta", "also"}:
             raise InvalidArgumentError("claim", plain, "has missing or unknown fields", "give Claim.to_dict()")
         return cls(plain["epsilon"], plain["delta"], also=plain["also"])
@@ -294,7 +314,7 @@ class _LinearRenyi(PrivacyEvent):
         return math.inf if self.xi else self.rho
 
     def rdp(self, orders: Array) -> Array:
-        # A product, the sum and this product: 3 of the 4 U.
+        # Three roundings, of which each adds at most 2^-53; the factor covers four.
         return np.asarray((self.xi + self.rho * np.asarray(orders, dtype=float)) * (1 + 2.0**-51))
 
 
@@ -309,7 +329,7 @@ class _EventCurve:
         return accounting.delta(self.event, epsilon)
 
     def deltas(self, epsilons: Array) -> Array:
-        """Returns the least of the upper bounds that are at hand at each epsilon."""
+        """Returns the least available upper bound on delta at each epsilon."""
         method = accounting.delta(self.event, float(epsilons[len(epsilons) // 2])).method
         if method in _CHEAP:
             return np.array([accounting.delta(self.event, eps).upper for eps in epsilons.tolist()])
@@ -325,7 +345,7 @@ class _EventCurve:
 class _TestsCurve:
     """The profile of a pair of laws with finitely many privacy losses.
 
-    P has mass p[i] at losses[i], and ``aside`` where Q has none.
+    P has mass p[i] at losses[i], and mass ``aside`` where Q has none.
     """
 
     losses: Array
@@ -347,19 +367,20 @@ class _TestsCurve:
 
 
 def _worst_tests(rates: Array, least: Array, name: str) -> _TestsCurve:
-    """Returns the profile of the worst pair, above that of every pair, among those that are as hard to test as told.
+    """Returns the largest profile of any pair of laws whose tests have at least the given error rates.
 
     Args:
       rates: false-positive rates, increasing.
       least: the least false-negative rate of any test at each.
+      name: of the argument, for errors.
     """
     if (least > 1 - rates + 1e-12).any() or (np.diff(least) > 1e-12).any():
-        raise InvalidArgumentError(name, least, "exceeds 1 - x, or increases", "no trade-off function does")
+        raise InvalidArgumentError(name, least, "exceeds 1 - x, or increases", "give a trade-off function")
     lowered = np.minimum.accumulate(np.minimum(least, 1 - rates))
     try:
         event = TradeOff(tuple(rates.tolist()), tuple(lowered.tolist()))
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(name, error.value, f"is not convex: {error.reason}", "f must be convex") from None
+        raise InvalidArgumentError(name, error.value, f"is not convex: {error.reason}", "give a convex f") from None
     pair = event.pair()
     assert isinstance(pair, Atoms)  # the worst pair of a polygon has finitely many losses
     return _TestsCurve(np.array(pair.losses), np.array(pair.p), event.failure_delta())
@@ -386,12 +407,12 @@ def _renyi_points(event: PrivacyEvent) -> tuple[Array, Array]:
             found.append((ratio.ravel(), (s - ratio * t + (1.0 - one - other) / by_s).ravel()))
     ratio, delta = (np.concatenate(values) for values in zip(*found, strict=True))
     valid = np.isfinite(delta) & (ratio >= 0) & (ratio < _STEEPEST)
-    # A slope counts e^ε times: the quotient's and hull's roundings, of 10 U; the height has ``_SLACK``.
+    # The factor covers the roundings of the quotient and of the hull in the slope e^ε; ``_SLACK`` those of the height.
     return _lower_hull(ratio[valid] * (1 + 1e-15), np.clip(delta[valid] + failure + _SLACK, 0.0, 1.0))
 
 
 def _lower_hull(x: Array, y: Array) -> tuple[Array, Array]:
-    """Returns the corners of the lower convex hull of points, as far as it falls."""
+    """Returns the corners of the decreasing part of the lower convex hull of points."""
     corners: list[tuple[float, float]] = []
     for c, d in np.column_stack([x, y])[np.lexsort((y, x))].tolist():
         while len(corners) > 1:

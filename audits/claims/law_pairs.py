@@ -1,7 +1,7 @@
-"""Two output laws as far as an audit can tell them apart: by the law of their likelihood ratio.
+"""Pairs of output laws, represented by the law of their likelihood ratio, which is all that an audit can use.
 
-A :class:`LawPair` is what the limits of :mod:`hockeystick.audits.bounds.sample_limits` are computed from. Continuous
-laws are bracketed by two finite ones, so that what is computed from them is bracketed too.
+The limits of :mod:`hockeystick.audits.bounds.sample_limits` are computed from a :class:`LawPair`. Continuous laws are
+bracketed by two finite ones, so that the results are bracketed too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ _TAIL = 9.0  # standard deviations on either side of a Gaussian
 
 @frozen(eq=False)
 class LawPair:
-    """Two laws of an output by the likelihood ratio: outcomes with masses (p, q) below the pair, and above it.
+    """Two laws of an output, bracketed by pairs of finite laws.
 
-    ``below`` merges outcomes, so nothing about the pair can be told from it that the pair does not tell; ``above``
-    splits each merged outcome into the two extreme ratios it may have. For a finite law they are the same. Shape (2,
-    outcomes).
+    Attributes:
+      below: masses (p, q) of a pair that is harder to distinguish: it merges outcomes. Shape (2, outcomes).
+      above: masses of a pair that is easier to distinguish: it splits each merged outcome into its two extreme
+        likelihood ratios. The same as ``below`` for finite laws.
+
+    Example:
+      >>> from hockeystick.audits import Claim, LawPair, klinf
+      >>> pair = LawPair.laplace(1.0)  # Laplace noise with epsilon = 1
+      >>> round(klinf(pair, Claim(0.8)).stopping(alpha=1e-3))  # mean sample size of the best sequential audit
+      1206
     """
 
     below: FloatArray
@@ -38,22 +45,22 @@ class LawPair:
         """Returns the pair of two finite laws on the same outcomes.
 
         Raises:
-          InvalidArgumentError: not probabilities of one length that add up to 1.
+          InvalidArgumentError: the arguments are not probabilities of the same length that add up to 1.
         """
         laws = np.stack([_law("p", p), _law("q", q, like=p)])
         return cls(laws, laws)
 
     @classmethod
     def losses(cls, losses: object, masses: object, infinite: float = 0.0) -> LawPair:
-        """Returns the pair of a law of the privacy loss log P/Q under P, given as atoms.
+        """Returns the pair with a discrete law of the privacy loss log P/Q under P.
 
         Args:
           losses: finite, in any order; shape (m,).
-          masses: P's probability of each; shape (m,).
-          infinite: P's probability of outcomes that Q excludes. What Q has besides, P excludes.
+          masses: P's probability of each loss; shape (m,).
+          infinite: P's probability of outcomes that Q excludes. P excludes the outcomes that are then missing for Q.
 
         Raises:
-          InvalidArgumentError: no probabilities, or those of Q add up to more than 1.
+          InvalidArgumentError: the masses are not probabilities, or those of Q add up to more than 1.
         """
         at = array("losses", losses, ndim=1)
         p = array("masses", masses, shape=at.shape, low=0.0, high=1.0)
@@ -86,17 +93,19 @@ class LawPair:
 
     @classmethod
     def of_event(cls, event: PrivacyEvent, *, step: float = 2.0**-8) -> LawPair:
-        """Returns the dominating pair of a privacy event, composed or not, from the accounting's laws on a grid.
+        """Returns the dominating pair of a privacy event, composed or not, from its privacy-loss laws on a grid.
 
         Args:
-          event: one with a single direction (see ``PrivacyEvent.directions``).
-          step: of the grid of losses.
+          event: an event with a single direction (see ``PrivacyEvent.directions``).
+          step: step of the grid of losses.
 
         Raises:
-          InvalidArgumentError: no such event.
+          InvalidArgumentError: ``event`` is not such an event.
         """
         if not isinstance(event, PrivacyEvent) or len(event.directions()) != 1:
-            raise InvalidArgumentError("event", event, "is no event of one direction", "give one of event.directions()")
+            raise InvalidArgumentError(
+                "event", event, "is not an event of one direction", "give one of event.directions()"
+            )
         step = real("step", step, low=0.0, low_open=True)
         ends = [discretise(event, step, upper=upper) for upper in (False, True)]
         below, above = (_proper(law.losses(), law.p, law.infinity) for law in ends)
@@ -104,9 +113,9 @@ class LawPair:
 
     @classmethod
     def _cells(cls, p: FloatArray, q: FloatArray, ratios: FloatArray, open_ended: bool = False) -> LawPair:
-        """From masses of cells and the ratios p/q at their edges, from one end to the other."""
+        """Returns the pair from the masses of cells and the ratios p/q at their edges, in order."""
         one, other = ratios[:-1].copy(), ratios[1:].copy()
-        if open_ended:  # the outer ratios are unbounded: split off what either law may lack
+        if open_ended:  # the outer ratios are unbounded: split off the mass that the other law may lack
             one[0], other[-1] = ratios[1], 0.0
         wide = one > other
         q_one = np.where(wide, np.clip((p - other * q) / np.where(wide, one - other, 1.0), 0.0, q), 0.0)
@@ -118,20 +127,20 @@ class LawPair:
 
 
 def _law(name: str, value: object, like: object = None) -> FloatArray:
-    # Rounded masses may be so much above 1.
+    # A rounded mass may exceed 1 by so much.
     masses = array(name, value, ndim=1, low=0.0, high=1.0 + 1e-9)
     if like is not None and len(masses) != len(array("p", like, ndim=1)):
-        raise InvalidArgumentError(name, value, f"has {len(masses)} outcomes", "expected as many as p has")
+        raise InvalidArgumentError(name, value, f"has {len(masses)} outcomes", "give as many as p has")
     if not abs(masses.sum() - 1) <= 1e-6:
         raise InvalidArgumentError(name, value, f"adds up to {masses.sum():.9g}", "give probabilities that add up to 1")
     return np.asarray(masses / masses.sum())
 
 
 def _proper(losses: FloatArray, p: FloatArray, infinite: float) -> FloatArray:
-    """The pair whose profile is that of the losses, or 1 - e^epsilon where that is more, as every profile is.
+    """Returns the pair whose profile is the larger of that of the losses and 1 - e^epsilon, a bound on every profile.
 
-    A law below another need not give Q a total of 1. The line 1 - e^epsilon cuts off its lowest losses; they become one
-    outcome, of what is left of P and Q.
+    A lower bracket need not give Q a total of 1. The line 1 - e^epsilon cuts off its lowest losses; they become one
+    outcome with the rest of the masses of P and Q.
     """
     q = p * np.exp(-losses)
     p_left = 1.0 - infinite - np.append(np.cumsum(p[::-1])[::-1], 0.0)
@@ -143,5 +152,5 @@ def _proper(losses: FloatArray, p: FloatArray, infinite: float) -> FloatArray:
 
 
 def _normal(laws: FloatArray) -> FloatArray:
-    kept = np.maximum(laws[:, laws.any(axis=0)], 0.0)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    positive = np.maximum(laws[:, laws.any(axis=0)], 0.0)
+    return np.asarray(positive / positive.sum(axis=1, keepdims=True))

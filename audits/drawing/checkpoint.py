@@ -1,9 +1,9 @@
-"""What is kept of a long audit while it runs, so that an interrupted one goes on where it was.
+"""Checkpoints: the state of a long audit in a file, from which an interrupted audit resumes.
 
-One file holds the samples for choosing, once they are complete, and of those for bounding the counts so far and which
-calls they came from. An audit is told from another by what it is asked to do (:func:`digest`), and by the name that the
-caller gives the target's version. Without one, and for the statistic, that the code is the same is the caller's word:
-outputs of two versions must not be mixed.
+The file holds the choosing samples once they are complete, the counts of the bounding samples so far, and the numbers
+of the calls that they came from. A digest of the audit's arguments (:func:`digest`) identifies the audit. It includes
+the name that the caller gives to the target's version. The code of the target and of a statistic is not checked
+otherwise, and outputs of two versions must not be mixed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _KINDS = frozenset({"f8", "f4", "f2", "i"})  # see ``outputs.Layout``
 _SECONDS = 5.0  # between two writes
 
 
-def digest(*asked: object) -> str:
-    """Returns a name of what an audit is asked to do; the same for equal values.
+def digest(*arguments: object) -> str:
+    """Returns a digest of an audit's arguments, which is the same for equal arguments.
 
     Raises:
       InvalidArgumentError: a data set, or a domain of them, can't be pickled.
     """
     try:
-        return hashlib.sha256(pickle.dumps(asked, protocol=5)).hexdigest()
+        return hashlib.sha256(pickle.dumps(arguments, protocol=5)).hexdigest()
     except Exception as error:
         raise InvalidArgumentError(
             "checkpoint", type(error).__name__, f"needs data that can be pickled ({error})", "leave it out"
@@ -49,20 +49,20 @@ def digest(*asked: object) -> str:
 
 @define
 class Checkpoint:
-    """A file that an audit goes on from.
+    """A file from which an audit resumes.
 
     Attributes:
-      path: of the file; written anew, whole, each time.
-      asked: :func:`digest` of the audit.
-      seed: of its random numbers.
-      total: outputs from each data set; 0 until it is known.
-      tables: samples for choosing; None until they are complete.
-      bounded: numbers of the calls for bounding that were counted, and their counts, an array (sides, cells) per event.
-        One value, so that no interruption comes between the two.
+      path: path of the file, which is replaced as a whole each time.
+      key: :func:`digest` of the audit.
+      seed: seed of the audit.
+      total: number of outputs from each data set; 0 until it is known.
+      tables: the choosing samples; None until they are complete.
+      bounded: numbers of the bounding calls that were counted, and their counts, one array (sides, cells) per event.
+        One value, so that no interruption can separate the two.
     """
 
     path: Path
-    asked: str
+    key: str
     seed: int
     total: int = 0
     pace: float = float("inf")
@@ -74,51 +74,49 @@ class Checkpoint:
 
     @classmethod
     @unchained()
-    def at(cls, path: str | os.PathLike[str], asked: str, seed: int | None) -> Checkpoint:
-        """Returns what a file holds; an empty checkpoint if there is none.
+    def at(cls, path: str | os.PathLike[str], key: str, seed: int | None) -> Checkpoint:
+        """Returns the checkpoint in a file; an empty one if the file does not exist.
 
         Args:
-          seed: of the audit; None to take the file's, or a new one.
+          path: path of the file.
+          key: :func:`digest` of the audit.
+          seed: seed of the audit; None for the file's seed, or else a fresh one.
 
         Raises:
-          InvalidArgumentError: the file is no checkpoint, or of another audit or seed.
+          InvalidArgumentError: the file is not a checkpoint, or it belongs to another audit or seed.
         """
         where = Path(path)
         try:
             arrays = read_archive(where)
             plain = json.loads(str(arrays.pop("plain")))
             if plain["schema"] == _SCHEMA:
-                held = str(plain["asked"]), integer("seed", plain["seed"], low=0)
-                found = _decoded(cls(where, asked, held[1]), plain, arrays)
+                saved = str(plain["asked"]), integer("seed", plain["seed"], low=0)
+                found = _decoded(cls(where, key, saved[1]), plain, arrays)
         except FileNotFoundError:
-            return cls(where, asked, known_seed(None) if seed is None else seed)
+            return cls(where, key, known_seed(None) if seed is None else seed)
         except OSError as error:
             reason = f"can't be read ({error.strerror or error})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
-        except Exception as error:  # whatever a file with something else in it leads to
-            reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
+        except Exception as error:  # a file with other contents may raise anything
+            reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         if plain["schema"] != _SCHEMA:
             raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
-        if held[0] != asked or seed not in (None, held[1]):
-            raise InvalidArgumentError(
-                "checkpoint",
-                str(path),
-                "is of another audit",
-                "give the same target, arguments and seed, or another file",
-            )
+        if saved[0] != key or seed not in (None, saved[1]):
+            remedy = "give the same target, arguments and seed, or another file"
+            raise InvalidArgumentError("checkpoint", str(path), "is of another audit", remedy)
         return found
 
     def keep_tables(self, total: int, book: Codebook, pace: float, simple: bool, tables: tuple[Table, Table]) -> None:
-        """Keeps the samples for choosing."""
+        """Stores the choosing samples."""
         self.total, self.book, self.pace, self.simple, self.tables = total, book, pace, simple, tables
         self.write()
 
     def counts(self, runs: Mapping[int, int], nothing: list[IntArray]) -> tuple[frozenset[int], list[IntArray]]:
-        """Returns which calls were counted, and their counts.
+        """Returns the numbers of the counted calls, and their counts.
 
         Args:
-          runs: of each call for bounding, by its number.
+          runs: runs of each bounding call, by its number.
           nothing: an array of zeros for each event.
 
         Raises:
@@ -136,7 +134,7 @@ class Checkpoint:
         return counted, counts
 
     def keep_counts(self, calls: Iterable[int], counts: list[IntArray]) -> None:
-        """Keeps the counts so far, with ``calls`` among those that they came from; writes every few seconds.
+        """Stores the counts so far, which now include ``calls``; writes the file every few seconds.
 
         The arrays must not be changed afterwards.
         """
@@ -145,14 +143,14 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Writes the file, whole or not at all. Outputs of unusual types are not kept: they will be drawn again."""
+        """Writes the file atomically. Outputs of unusual types are not stored: a resumed audit draws them again."""
         if self.tables is None:
             return
         counted, counts = self.bounded
         layouts = [[_lists(layout.key), list(layout.kinds)] for layout in self.book.layouts]
         plain: dict[str, Any] = {
             "schema": _SCHEMA,
-            "asked": self.asked,
+            "asked": self.key,
             "seed": self.seed,
             "total": self.total,
             "pace": self.pace,
@@ -181,12 +179,12 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def remove(self) -> None:
-        """Removes the file: the audit is over."""
+        """Removes the file at the end of the audit."""
         self.path.unlink(missing_ok=True)
 
 
 def _decoded(empty: Checkpoint, plain: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:
-    """Fills a checkpoint from what a file holds; raises anything where the parts don't fit each other."""
+    """Fills an empty checkpoint from the contents of a file; raises any exception if they are inconsistent."""
     empty.total = integer("total", plain["total"], low=0)
     empty.pace = real("pace", plain["pace"], low=0.0)
     empty.simple = plain["simple"]
@@ -223,7 +221,7 @@ def _require(fits: bool) -> None:
 
 
 def _lists(value: Any) -> Any:
-    """Returns JSON's words for a layout's key: tuples become lists; what JSON would change is refused by the caller."""
+    """Returns a layout's key with tuples as lists, for JSON; ``write`` refuses keys that JSON would change."""
     return [_lists(part) for part in value] if isinstance(value, tuple) else value
 
 

@@ -1,7 +1,7 @@
-"""Drawing the outputs of an audit: those that choose the event, some that only tune the choice, those that bound it.
+"""Drawing the outputs of an audit: samples to choose the event, samples to tune the choice, and samples to bound it.
 
-The seed, and nothing else, says what is drawn: every call of a vectorised target, and every few calls of another, has a
-generator of its own. So the calls can be made here or elsewhere, in any order, and counts come out the same.
+The seed alone determines the outputs. Every call of a vectorised target, and every few calls of another target, has a
+generator of its own. So the counts do not depend on where and in which order the calls are made.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ from hockeystick.audits.targets.statistic import Look
 from hockeystick.audits.targets.target_features import RATIO
 
 MINIMUM_SAMPLES = 20
-DEFAULT_SAMPLES = 1_000_000  # from each data set, if the time allows
+"""The smallest number of samples from each data set that an audit accepts."""
+
+DEFAULT_SAMPLES = 1_000_000
+"""The default number of samples from each data set; fewer where drawing them would take more than half a minute."""
+
 DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
 
-_MOST_CHOOSING = 1 << 20  # outputs from each data set; beyond that, all go into the bound
-_FEW_CHOOSING = 30  # outputs from each data set that choose, where a sixth of all is less and a quarter is not
-_MOST_NUMBERS = 1 << 22  # in the outputs for choosing, from each data set
-_FIRST = 128  # outputs that show what outputs look like
+_MOST_CHOOSING = 1 << 20  # choosing samples from each data set; all samples beyond these bound the event
+_FEW_CHOOSING = 30  # choosing samples from each data set, where a sixth of all is less and a quarter is not
+_MOST_NUMBERS = 1 << 22  # in the choosing samples of each data set
+_FIRST = 128  # outputs in the first call, which shows how many numbers an output has
 _FEW_VALUES = 16
 _LOOKED_AT = 1 << 16  # outputs that show how their values are spread
-_PILOT_SECONDS = 0.5  # a piece of a slow target's outputs, before progress is reported
-_ROUND = 16  # calls, and blocks of calls, after which it is decided anew how many outputs to draw
+_PILOT_SECONDS = 0.5  # for a piece of a slow target's outputs, before progress is reported
+_ROUND = 16  # calls, and blocks of calls, between two decisions on how many outputs to draw
 _CHOOSING, _BOUNDING, _TUNING = 0, 1, (2, 3)  # purposes of a stream
 
 Progress = Callable[[int, int], object]
@@ -47,8 +51,8 @@ class Call:
     """``runs`` outputs from each data set, with a generator of their own.
 
     Attributes:
-      number: counts the generators of a purpose.
-      start: outputs before these.
+      number: of the generator, among those of one purpose.
+      start: number of outputs that come before these.
     """
 
     number: int
@@ -58,7 +62,7 @@ class Call:
 
 @frozen(eq=False)
 class Drawn:
-    """Outputs of some calls, one pair (d0, d1) for each call; or how often they raised instead."""
+    """Outputs of some calls, one pair (d0, d1) for each call, or the number of runs that raised and the first error."""
 
     calls: tuple[Call, ...]
     outputs: tuple[Sides, ...]
@@ -91,7 +95,7 @@ class Source:
 
 @frozen(eq=False)
 class Counter:
-    """Draws outputs, counts in which cells they fall, and forgets them."""
+    """Draws outputs and counts them by cell, without storing them."""
 
     source: Source
     book: Codebook
@@ -124,18 +128,18 @@ class Draws:
     """All outputs of one audit.
 
     Attributes:
-      total: outputs from each data set; 0 until it is known.
-      book: of the layouts met while choosing.
+      total: number of outputs from each data set; 0 until it is known.
+      book: the layouts of the choosing samples.
     """
 
     target: Target
     data: Sides
     seed: int
     wanted: int | None
-    crew: Crew
+    pool: Crew
     progress: Progress | None = None
     look: Look | None = None
-    kept: Checkpoint | None = None
+    checkpoint: Checkpoint | None = None
     total: int = field(default=0, init=False)
     book: Codebook = field(factory=Codebook, init=False)
     _numbers: int = field(default=1, init=False)
@@ -145,12 +149,12 @@ class Draws:
     _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
 
     def choosing(self) -> tuple[Table, Table]:
-        """Returns the choosing samples, and decides how many samples there are."""
-        if self.kept is not None and self.kept.tables is not None:
-            self.total, self.book, self._pace = self.kept.total, self.kept.book, self.kept.pace
-            self._simple, self._chosen = self.kept.simple, self.kept.tables[0].runs
-            self._numbers = max(table.numbers for table in self.kept.tables)
-            return self.kept.tables
+        """Returns the choosing samples, and sets ``total``."""
+        if self.checkpoint is not None and self.checkpoint.tables is not None:
+            self.total, self.book, self._pace = self.checkpoint.total, self.checkpoint.book, self.checkpoint.pace
+            self._simple, self._chosen = self.checkpoint.simple, self.checkpoint.tables[0].runs
+            self._numbers = max(table.numbers for table in self.checkpoint.tables)
+            return self.checkpoint.tables
         tables: tuple[list[Table], list[Table]] = ([], [])
         self.total, drawn, number = self.wanted or 0, 0, 0
         started = time.perf_counter()
@@ -172,19 +176,19 @@ class Draws:
         self.book.closed = True
         joined = Table.join(tables[0]), Table.join(tables[1])
         self._chosen = joined[0].runs
-        if self.kept is not None:
-            self.kept.keep_tables(self.total, self.book, self._pace, self._simple, joined)
+        if self.checkpoint is not None:
+            self.checkpoint.keep_tables(self.total, self.book, self._pace, self._simple, joined)
         return joined
 
     @property
     def spare(self) -> int:
-        """Outputs that would have gone into the choice of an event, had there been room to keep them."""
+        """Number of further outputs that the choice of an event may use, but that were too many to store."""
         if self._simple or self.look is not None:
             return 0
         return max(0, min(self.total // 2 - self._chosen, self.total // 4)) // 2 * 2
 
     def tuning(self, runs: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
-        """Returns counts of further outputs, shape (folds, sides, cells), in each partition; keeps no output."""
+        """Returns counts of further outputs, shape (folds, sides, cells), in each partition; stores no output."""
         folds = []
         for fold, purpose in enumerate(_TUNING):
             calls = list(self._calls(0, 0, runs // 2, runs))
@@ -196,27 +200,27 @@ class Draws:
         return [np.stack(pair) for pair in zip(*folds, strict=True)]
 
     def bounding(self, trials: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
-        """Returns the counts of the bounding samples, shape (sides, cells), in each partition; keeps no output."""
+        """Returns the counts of the bounding samples, shape (sides, cells), in each partition; stores no output."""
         counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
         calls = list(self._calls(0, 0, trials, trials))
-        if self.kept is not None:
-            counted, counts = self.kept.counts({call.number: call.runs for call in calls}, counts)
+        if self.checkpoint is not None:
+            counted, counts = self.checkpoint.counts({call.number: call.runs for call in calls}, counts)
             calls = [call for call in calls if call.number not in counted]
         done = self.total - sum(call.runs for call in calls)
         for job, found in self._counted(_BOUNDING, calls, grid, partitions, done):
-            counts = [count + more for count, more in zip(counts, found, strict=True)]  # what is kept stays as it is
-            if self.kept is not None:
-                self.kept.keep_counts([call.number for call in job], counts)
+            counts = [count + more for count, more in zip(counts, found, strict=True)]  # new arrays: see keep_counts
+            if self.checkpoint is not None:
+                self.checkpoint.keep_counts([call.number for call in job], counts)
         return counts
 
     def _counted(
         self, purpose: int, calls: list[Call], grid: float | None, partitions: list[Partition], done: int
     ) -> Iterator[tuple[tuple[Call, ...], list[IntArray]]]:
-        """Yields some of the calls, and counts of their outputs, as they come."""
+        """Yields groups of calls with the counts of their outputs, in the order in which they finish."""
         counter = Counter(self._source(purpose), self.book, grid, tuple(partitions))
         jobs = self._jobs(calls)
         failures = _Failures(self.target.vectorised, sum(call.runs for call in calls))
-        for number, (drawn, found) in self.crew.results(counter, jobs):
+        for number, (drawn, found) in self.pool.results(counter, jobs):
             runs = sum(call.runs for call in jobs[number])
             if failures.add(drawn, runs):
                 continue
@@ -234,7 +238,7 @@ class Draws:
         failures = _Failures(self.target.vectorised, self.total // 2 or 100)
         started, runs = time.perf_counter(), sum(call.runs for call in calls)
         found: dict[int, Drawn] = {}
-        for number, drawn in self.crew.results(self._source(_CHOOSING), jobs):
+        for number, drawn in self.pool.results(self._source(_CHOOSING), jobs):
             failures.add(drawn, sum(call.runs for call in jobs[number]))
             found[number] = drawn
             self._report(calls[0].start + failures.runs)
@@ -245,7 +249,7 @@ class Draws:
         yield from (found[number] for number in sorted(found))
 
     def _more_failures(self, failures: _Failures, last: Call) -> None:
-        """Goes on for a moment: the audit will be refused, and should say how often the target raises."""
+        """Calls the target for a moment more, so that the error can say how often the target raises."""
         started, start, number = time.perf_counter(), last.start + last.runs, last.number + 1
         while failures.few and time.perf_counter() - started < _PILOT_SECONDS:
             call = Call(number, start, ONE_BY_ONE)
@@ -253,7 +257,7 @@ class Draws:
             start, number = start + ONE_BY_ONE, number + 1
 
     def _calls(self, start: int, number: int, left: int, most: int) -> Iterator[Call]:
-        """Yields the next calls, at most ``most`` of them (blocks of calls, if not vectorised)."""
+        """Yields at most ``most`` next calls (blocks of calls if the target is not vectorised)."""
         most *= 1 if self.target.vectorised or not start else _ROUND
         end = start + left
         while start < end and most > 0:
@@ -265,9 +269,9 @@ class Draws:
         return vectorised_size(number, self._numbers) if self.target.vectorised else ONE_BY_ONE
 
     def _jobs(self, calls: list[Call]) -> list[tuple[Call, ...]]:
-        """Groups calls into pieces that take about half a second, and keep all workers busy."""
+        """Groups calls into jobs of about half a second, at least two for each worker."""
         runs = sum(call.runs for call in calls)
-        most = runs / (2 * self.crew.size) if self.crew.size > 1 else runs
+        most = runs / (2 * self.pool.size) if self.pool.size > 1 else runs
         most = min(most, _PILOT_SECONDS / self._pace if math.isfinite(self._pace) else _FIRST)
         jobs: list[list[Call]] = []
         held = math.inf
@@ -281,16 +285,16 @@ class Draws:
 
     @property
     def event_given(self) -> bool:
-        """Whether outputs are looked at through one event, so that hardly anything is left to choose."""
+        """Whether the caller's statistic is an event, so that there is hardly anything to choose."""
         return self.look is not None and bool(self.book.layouts and self.book.layouts[0].is_bool)
 
     def _share(self) -> int:
         """Returns how many outputs choose the event.
 
-        Half-lines of one number that hardly recurs are found with few, by a model
-        (:mod:`hockeystick.audits.attacks.monotone_laws`): at a sixth, an audit of Gaussian noise with half of the
-        claimed curve's needs 1.8 times the samples of the best test of one order; at a quarter, 1.9 times
-        (benchmarks/auditors/speed.py). A quarter of others, or at least 30 if that is less.
+        If outputs are single numbers that hardly recur, a model finds half-lines with few of them
+        (:mod:`hockeystick.audits.attacks.monotone_laws`). With a sixth of the samples, an audit of Gaussian noise with
+        half of the claimed curve's needs 1.8 times the samples of the best test of one order; with a quarter, 1.9 times
+        (benchmarks/auditors/speed.py).
         """
         most = min(_MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
         if self.look is not None:
@@ -301,7 +305,7 @@ class Draws:
         return min(max(self.total // 6, min(quarter, _FEW_CHOOSING)) if self._spread else quarter, most)
 
     def _note_kind(self, tables: tuple[list[Table], list[Table]]) -> None:
-        """Notes whether outputs are one number each, of few values or hardly ever the same; or tell their ratio."""
+        """Sets ``_spread`` (single numbers that hardly recur) and ``_simple`` (that, few values, or a known ratio)."""
         layouts = self.book.layouts
         one = len(layouts) == 1 and len(layouts[0].kinds) == 1
         values = np.concatenate([table.blocks[0][:, 0] for side in tables for table in side]) if one else np.empty(0)
@@ -311,8 +315,8 @@ class Draws:
         self._simple = bool(ratio or self._spread or (one and distinct <= _FEW_VALUES))
 
     def _affordable(self, drawn: int) -> int:
-        """Returns how many samples to draw by default: two leading digits of what fits the time."""
-        fits = int(min(DEFAULT_SECONDS * self.crew.size / self._pace, DEFAULT_SAMPLES))
+        """Returns the default number of samples: as many as fit the time limit, rounded down to two digits."""
+        fits = int(min(DEFAULT_SECONDS * self.pool.size / self._pace, DEFAULT_SAMPLES))
         unit: int = 10 ** max(0, len(str(fits)) - 2)
         return max(fits // unit * unit, 2 * drawn, MINIMUM_SAMPLES)
 
@@ -323,7 +327,7 @@ class Draws:
 
 @define
 class _Failures:
-    """How often a target raised."""
+    """Counts of the runs in which a target raised."""
 
     vectorised: bool
     enough: int
@@ -336,7 +340,7 @@ class _Failures:
         return not self.vectorised and self.runs < self.enough
 
     def add(self, drawn: Drawn, runs: int) -> bool:
-        """Returns whether there is any failure so far."""
+        """Adds the failures of some calls; returns whether there are any so far."""
         self.runs += runs
         for side in (0, 1):
             self.raised[side] += drawn.raised[side]

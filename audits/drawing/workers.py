@@ -1,11 +1,11 @@
-"""Where the pieces of a long audit are computed: in this process, on all cores, or on a cluster.
+"""Workers that compute the pieces of a long audit: in this process, on all cores, or on a cluster.
 
-Everything goes through joblib, so that any backend registered with it will do: "loky" (processes, the default), "dask",
-"threading", or another library's by its name. A piece says by itself all that it needs, seeds included; results do not
-depend on how many workers there are, nor on which of them computes what and in which order.
+All parallel work uses joblib, so any backend registered with it will do: "loky" (processes, the default), "dask",
+"threading", or another library's by its name. A piece contains all that it needs, seeds included. Results do not depend
+on the number of workers, nor on which worker computes which piece, nor on the order.
 
-A worker that dies takes only unfinished pieces with it; they are computed again. Where pieces are tasks of their own,
-one that kills its workers again and again is given up, and the others are finished (:meth:`Crew.survivors`).
+If a worker dies, its unfinished pieces are computed again. If the pieces are independent tasks, a piece that kills its
+workers repeatedly is given up, and the others are finished (:meth:`Crew.survivors`).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 _MOST_WORKERS = 1 << 16
-_MOST_DEATHS = 3  # of workers in a row, without any piece finished
-_SUSPECT = 2  # deaths during which a piece was under way, before it has to be computed alone
+_MOST_DEATHS = 3  # of workers in a row, without any finished piece
+_SUSPECT = 2  # deaths while a piece was being computed, before that piece is computed alone
 
 
 class WorkerError(HockeystickError):
-    """Workers died again and again on the same pieces."""
+    """Workers died repeatedly on the same pieces. See :class:`Workers`."""
 
 
 @frozen
 class Lost:
-    """Stands for the result of a piece that was given up.
+    """The placeholder for the result of a piece that was given up.
 
     Attributes:
-      reason: how its last worker ended.
+      reason: the error with which its last worker ended.
     """
 
     reason: str
@@ -63,21 +63,28 @@ def _count(value: object) -> int:
 
 def _name(value: object) -> str | None:
     if value is not None and not (isinstance(value, str) and value):
-        raise InvalidArgumentError("backend", value, "is no name", 'give a joblib backend: "loky", "dask", ...')
+        raise InvalidArgumentError("backend", value, "is not a name", 'give a joblib backend: "loky", "dask", ...')
     return value
 
 
 @frozen
 class Workers:
-    """Who computes.
+    """The workers that compute an audit.
 
     Attributes:
-      count: processes; -1 for all cores, or all workers of a cluster.
-      backend: a joblib backend; None for this process if ``count`` is 1, else for processes on this machine.
-      address: of a Dask scheduler; None for the client that is current.
+      count: number of processes; -1 for all cores, or all workers of a cluster.
+      backend: a joblib backend; None for this process if ``count`` is 1, else for local processes.
+      address: address of a Dask scheduler; None for the current Dask client.
 
     Raises:
-      InvalidArgumentError: no number of processes, no name, or an address for another backend than "dask".
+      InvalidArgumentError: ``count`` is not a number of processes, ``backend`` is not a name, or an address is given
+        for a backend other than "dask".
+
+    Example:
+      >>> from hockeystick.audits import Workers
+      >>> with Workers(1).hired() as crew:  # one process: this one
+      ...     print(dict(crew.results(lambda job: job**2, [3, 4])))
+      {0: 9, 1: 16}
     """
 
     count: int = field(default=1, converter=_count)
@@ -95,7 +102,7 @@ class Workers:
 
     @contextlib.contextmanager
     def hired(self) -> Iterator[Crew]:
-        """Keeps the workers for several rounds.
+        """Starts the workers, and stops them at the end of the ``with`` block.
 
         Raises:
           MissingExtraError: joblib, or Dask's distributed, is not installed.
@@ -135,18 +142,18 @@ def _current(distributed: Any) -> Any:
 
 @frozen(eq=False)
 class Crew:
-    """Workers at hand.
+    """Workers that have been started.
 
     Attributes:
-      pool: of joblib; None for this process.
-      size: how many pieces are computed at a time.
+      pool: joblib's pool; None for this process.
+      size: number of pieces that are computed at a time.
     """
 
     pool: Any
     size: int
 
     def results(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[int, Result]]:
-        """Yields (number of the job, ``function(job)``) as they come.
+        """Yields (number of the job, ``function(job)``) in the order in which the jobs finish.
 
         Raises:
           WorkerError: workers died three times in a row without any result.
@@ -174,10 +181,10 @@ class Crew:
                     ) from error
 
     def survivors(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[int, Result | Lost]]:
-        """Yields (number of the job, ``function(job)``) as they come, and :class:`Lost` for a job that kills workers.
+        """Yields (number of the job, ``function(job)``), with :class:`Lost` as the result of a job that kills workers.
 
-        Who was at work when a worker died can't be told from those beside it. So all of them are computed again, and
-        those that two deaths have met are computed alone: one whose worker dies then as well is lost, and no other.
+        When a worker dies, the jobs in progress can't be told apart. So all of them are computed again. A job that was
+        in progress at two deaths is computed alone; if its worker dies then, this job, and no other, is lost.
         """
         if self.pool is None:
             yield from self.results(function, jobs)
@@ -208,15 +215,15 @@ class Crew:
                 yield item
         finally:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # that unfinished work is given up, which is what is meant
+                warnings.simplefilter("ignore", UserWarning)  # joblib warns that unfinished work is dropped: intended
                 found.close()
 
 
 def packed(function: Any) -> bytes:
-    """Returns a function as bytes. What it uses of modules that are not installed goes along: workers lack them.
+    """Returns a pickled function, including what it uses of modules that are not installed, which workers lack.
 
     Raises:
-      InvalidArgumentError: it can't be pickled.
+      InvalidArgumentError: the function can't be pickled.
     """
     cloudpickle = require("cloudpickle", "several workers", extra="parallel")
     alone = [module for name in _modules(function) if (module := sys.modules.get(name)) and not _installed(module)]
@@ -235,7 +242,7 @@ def packed(function: Any) -> bytes:
 
 
 def _modules(value: Any, depth: int = 6) -> set[str]:
-    """Returns the names of the modules that a function, and what it is made of, come from."""
+    """Returns the names of the modules of a function and of its parts."""
     found = {getattr(value, "__module__", None), type(value).__module__}
     parts = [getattr(value, name, None) for name in ("func", "__func__", "__self__", "__wrapped__")]
     if isinstance(value, partial):
@@ -258,7 +265,7 @@ def _installed(module: ModuleType) -> bool:
 
 @lru_cache(maxsize=4)
 def _unpacked(code: bytes) -> Any:
-    return pickle.loads(code)  # our own, from the process that hired this one
+    return pickle.loads(code)  # from ``packed``, in the process that started this worker
 
 
 def _numbered(code: bytes, number: int, job: Any) -> tuple[int, Any]:

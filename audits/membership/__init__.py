@@ -1,1 +1,1 @@
-"""Membership inference on trained models, from scores of members and others."""
+"""Membership inference on trained models, from scores of members and non-members."""

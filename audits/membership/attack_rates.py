@@ -1,16 +1,16 @@
-"""How well membership inference does on a trained model: ROC, AUC, advantage, true positives at few false ones.
+"""The success of membership inference on a trained model: ROC curve, AUC, advantage, TPR at low FPR.
 
-**None of this bounds epsilon.** The examples share one model (or a few), so their scores depend on each other, while
-every interval here takes them as independent draws; and the examples are what they are, not the worst there could be.
-An attack that does badly says nothing about a better one. For a bound, train many times on two neighbouring data sets
+**None of this bounds epsilon.** The examples share one model (or a few), so their scores are dependent, while every
+interval here treats them as independent. The examples need not be the worst ones, and a better attack may exist. For a
+bound, train many times on two neighbouring data sets
 (:func:`hockeystick.audits.membership.audit.audit_membership`), or insert many canaries at random into one training and
-audit their scores: :func:`inclusion_game` makes these, one independent fair coin per canary.
+audit their scores: :func:`inclusion_game` computes these, with one independent fair coin per canary.
 
-If examples were independent, the intervals would hold for every sample size: AUC by Hoeffding's inequality for
-two-sample U-statistics (Hoeffding 1963, Section 5b: deviation t with probability at most exp(-2 min(m, n) t^2)); the
-advantage, which is a maximum over thresholds, by the inequality of Dvoretzky, Kiefer and Wolfowitz with Massart's
-constant (Massart 1990) for each of the two distribution functions; the true-positive rate by Clopper and Pearson, given
-the threshold, which is set on the non-members alone.
+If examples were independent, the intervals would hold for every sample size. That of the AUC follows from Hoeffding's
+inequality for two-sample U-statistics (Hoeffding 1963, Section 5b: deviation t with probability at most
+exp(-2 min(m, n) t^2)). That of the advantage, a maximum over thresholds, follows from the inequality of Dvoretzky,
+Kiefer and Wolfowitz with Massart's constant (Massart 1990) for each of the two distribution functions. That of the
+true-positive rate is Clopper and Pearson's, given the threshold, which is set on the non-members alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from hockeystick.audits.targets.calling import known_seed
 
 ScoreAll = Callable[[Any, Examples], npt.ArrayLike]
 
-_SHADOWS, _TARGETS = 0, 1  # what seeds are derived for
+_SHADOWS, _TARGETS = 0, 1  # purposes of the derived seeds
 _FPRS = (0.001, 0.01, 0.1)
 _CAVEAT = (
     "describes these examples and models; it bounds no epsilon: examples share a model, their scores are taken as "
@@ -45,13 +45,15 @@ _CAVEAT = (
 
 @frozen
 class RateAtFpr:
-    """True positives where at most a share ``fpr`` of the non-members at hand are false positives.
+    """The true-positive rate at a threshold with false-positive rate at most ``fpr`` on the given non-members.
+
+    See :func:`membership_report`, whose result holds such rates.
 
     Attributes:
-      fpr: as asked for.
-      threshold: an example counts as a member if its score is above; set on the non-members alone.
-      tpr, tpr_low, tpr_high: the share of members above it, and its interval.
-      fpr_high: an upper confidence bound on the false-positive rate of non-members to come.
+      fpr: the requested false-positive rate.
+      threshold: an example counts as a member if its score is above it; set on the non-members alone.
+      tpr, tpr_low, tpr_high: the share of members above the threshold, and its interval.
+      fpr_high: upper confidence bound on the false-positive rate of future non-members.
     """
 
     fpr: float
@@ -64,18 +66,20 @@ class RateAtFpr:
 
 @frozen(eq=False)
 class MembershipReport:
-    """How well an attack tells members from non-members. Descriptive: see ``caveat``.
+    """The success of an attack that distinguishes members from non-members. It is descriptive: see ``caveat``.
+
+    See :func:`membership_report` for an example.
 
     Attributes:
-      attack: what was done, in a word.
+      attack: name of the attack.
       members, nonmembers: numbers of scores.
-      auc, auc_low, auc_high: probability that a member scores above a non-member, ties counted half.
+      auc, auc_low, auc_high: probability that a member scores above a non-member, with ties counted half.
       advantage, advantage_low, advantage_high: the largest TPR - FPR over thresholds.
-      rates: true-positive rates at few false positives.
+      rates: true-positive rates at low false-positive rates.
       fpr, tpr: the ROC curve.
-      confidence: of each interval, if examples were independent.
-      seed: of all random numbers; None for a report on given scores.
-      caveat: what the report does not say.
+      confidence: confidence level of each interval, if examples were independent.
+      seed: seed of all random numbers; None for a report on given scores.
+      caveat: the limits of the report.
     """
 
     attack: str
@@ -117,18 +121,30 @@ def inclusion_game(
     rng: np.random.Generator,
     reading: Reading | ScoreAll = "logit",
 ) -> tuple[FloatArray, BoolArray]:
-    """Trains one model on a random half of the canaries and scores all: what a one-run audit takes.
+    """Trains one model on a random half of the canaries and scores all of them, for a one-run audit.
 
     Args:
       train: ``train(examples, rng)`` returns a model; or an estimator with ``fit``.
       canaries: each is included with probability 1/2, independently.
-      fixed: examples that are always in the training set, in front.
-      rng: for the coins and the training.
+      fixed: examples that are always in the training set, before the canaries.
+      rng: randomness of the coins and of the training.
       reading: "loss" or "logit", see :func:`hockeystick.audits.membership.scores.example_scores`; or a function
         ``score(model, canaries)``.
 
     Returns:
-      Scores, shape (canaries,), larger for included ones if the attack works; and who was included.
+      The scores, shape (canaries,), which are larger for included ones if the attack works; and the mask of included
+      canaries.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Examples, inclusion_game
+      >>> canaries = Examples(np.eye(8))
+      >>> def train(examples, rng):  # a noisy sum
+      ...     return examples.features.sum(axis=0) + rng.normal(0, 0.1, 8)
+      >>> scores, included = inclusion_game(
+      ...     train, canaries, rng=np.random.default_rng(1), reading=lambda model, canaries: canaries.features @ model)
+      >>> bool(scores[included].min() > scores[~included].max())
+      True
     """
     included = rng.random(len(canaries)) < 0.5
     return _trial(training(train), canaries, included, fixed, rng, reading), included
@@ -147,28 +163,39 @@ def membership_attack(
     rng: int | np.random.Generator | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> MembershipReport:
-    """Trains models on random halves of the examples and reports how well an attack tells the halves apart.
+    """Trains models on random halves of the examples and reports how well an attack distinguishes the halves.
 
     Args:
       train: ``train(examples, rng)`` returns a model; or an estimator with ``fit``.
       examples: the population; each attacked model is trained on a random half of it.
-      attack: "loss" or "logit" of the attacked model alone; "lira", "lira-offline" or "difference" compare the logit
+      attack: "loss" or "logit" of the attacked model alone; "lira", "lira-offline" and "difference" compare the logit
         with that under shadow models.
-      shadows: models for the comparison, an even number: each half of the examples and its complement are trained on,
-        so every example is in one half of the shadow models. They are never attacked.
-      models: attacked models; their scores are pooled.
-      fixed: examples that every model is trained on, and that are not scored.
-      fprs: false-positive rates at which to state the true-positive rate, each in (0, 1).
-      confidence: of each interval.
-      rng: a seed, or a generator that gives one; by default a fresh seed.
+      shadows: even number of shadow models. They are trained on random halves of the examples and on their complements,
+        so every example is in half of them. They are never attacked.
+      models: number of attacked models, whose scores are pooled.
+      fixed: examples on which every model is trained, and which are not scored.
+      fprs: false-positive rates at which to report the true-positive rate, each in (0, 1).
+      confidence: confidence level of each interval.
+      rng: a seed, or a generator that draws one; default: a fresh seed.
       progress: called as ``progress(done, total)`` with numbers of models.
 
     Raises:
-      InvalidArgumentError: an argument is outside its domain; fewer than four examples or shadow models.
+      InvalidArgumentError: an argument is outside its domain, or there are fewer than four examples or shadow models.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Examples, membership_attack
+      >>> class Memory:  # remembers its training set
+      ...     def fit(self, features):
+      ...         self.seen = features
+      ...     def score_samples(self, features):
+      ...         return np.array([float((row == self.seen).all(axis=1).any()) for row in features])
+      >>> membership_attack(Memory(), Examples(np.arange(40.0)[:, None]), attack="loss", rng=1).auc
+      1.0
     """
     trained = training(train)
     if len(examples) < 4:
-        raise InvalidArgumentError("examples", examples, f"are {len(examples)}", "give at least 4")
+        raise InvalidArgumentError("examples", examples, f"has {len(examples)} examples", "give at least 4")
     compares = attack in ("lira", "lira-offline", "difference")
     if not compares and attack not in ("loss", "logit"):
         raise InvalidArgumentError("attack", attack, "is unknown", "use 'loss', 'logit', 'lira', 'lira-offline', ...")
@@ -208,15 +235,30 @@ def membership_report(
     fprs: tuple[float, ...] = _FPRS,
     confidence: float = 0.95,
 ) -> MembershipReport:
-    """Returns the report on scores that were made elsewhere; larger scores mean "member".
+    """Returns the report on given scores, where larger scores mean "member".
+
+    Args:
+      scores: finite scores of all examples, shape (examples,).
+      members: whether each example is a member.
+      attack: name of the attack, for the report.
+      fprs: false-positive rates at which to report the true-positive rate, each in (0, 1).
+      confidence: confidence level of each interval.
 
     Raises:
-      InvalidArgumentError: not finite, of two shapes, or nobody on one side.
+      InvalidArgumentError: the scores are not finite, the shapes differ, or there are no members or no non-members.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import membership_report
+      >>> members = np.arange(2000) % 2 == 0
+      >>> report = membership_report(np.random.default_rng(1).normal(members, 1.0), members, fprs=(0.1,))
+      >>> round(report.auc, 2), round(report.rates[0].tpr, 2)  # exactly: 0.76 and 0.39
+      (0.76, 0.35)
     """
     given = array("scores", scores, ndim=1).astype(float)
     inside = np.asarray(members)
     if inside.dtype.kind != "b" or inside.shape != given.shape:
-        raise InvalidArgumentError("members", members, f"is no boolean array of shape {given.shape}")
+        raise InvalidArgumentError("members", members, f"is not a boolean array of shape {given.shape}")
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     return _report(given, inside, attack, _rates(fprs), confidence, None)
 

@@ -1,13 +1,13 @@
-"""Membership inference as an audit: was this record in the training data? A bound, not an estimate.
+"""Audits of training algorithms by membership inference: "was this record in the training data?".
 
-Two data sets differ in one record, the *canary*; a model is trained many times on either, and each trained model is
-reduced to a score of the canary. That game is a target like any other: what the models show of the canary is
-post-processing of the training, so an audit of the scores is an audit of the training algorithm, with the guarantee of
-:func:`hockeystick.audits.audit`. Nothing is assumed of the scores; a bad one costs power alone.
+Two data sets differ in one record, the *canary*. A model is trained many times on each data set, and each trained model
+is reduced to a score of the canary. The score is post-processing of the training, so an audit of the scores is an audit
+of the training algorithm, with the guarantee of :func:`hockeystick.audits.audit`: a bound, not an estimate. Nothing is
+assumed about the scores; a bad score only costs power.
 
-A record that looks like no other shows most: :func:`mislabelled_canary`, :func:`outlying_canary`. What attacks find
-on ordinary records, and with few trainings, is described by :mod:`hockeystick.audits.membership.attack_rates`, which
-bounds nothing.
+Unusual records show most: see :func:`mislabelled_canary` and :func:`outlying_canary`. For descriptive statistics of
+attacks on ordinary records with few trainings, which bound nothing, see
+:mod:`hockeystick.audits.membership.attack_rates`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from hockeystick.audits.verdicts.verdict import Verdict
 Score = Callable[[Any], Any]
 Train = Callable[["Examples", np.random.Generator], Any]
 
-_SHADOWS, _AUDIT = 0, 1  # what seeds are derived for
+_SHADOWS, _AUDIT = 0, 1  # purposes of the derived seeds
 
 
 def _features(value: object) -> npt.NDArray[Any]:
     found = array("features", value)
     if found.ndim < 1:
-        raise InvalidArgumentError("features", value, "is one number", "give an array with the examples in front")
+        raise InvalidArgumentError("features", value, "is one number", "give an array, examples on the first axis")
     return found
 
 
@@ -49,7 +49,9 @@ def _labels(value: object) -> npt.NDArray[Any] | None:
         return None
     found = np.asarray(value)
     if found.ndim != 1 or found.dtype.kind not in "biufUS":
-        raise InvalidArgumentError("labels", value, "is no vector of numbers or strings", "give one label per example")
+        raise InvalidArgumentError(
+            "labels", value, "is not a vector of numbers or strings", "give one label per example"
+        )
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise InvalidArgumentError("labels", value, "holds a value that is not finite")
     return found
@@ -57,10 +59,20 @@ def _labels(value: object) -> npt.NDArray[Any] | None:
 
 @frozen(eq=False)
 class Examples:
-    """A training set: features with the examples on the leading axis, and a label for each, or none.
+    """A training set.
+
+    Attributes:
+      features: finite numbers, with the examples on the leading axis.
+      labels: a number or string for each example; None for no labels.
 
     Raises:
-      InvalidArgumentError: features that are not finite numbers, labels of another length or type.
+      InvalidArgumentError: features are not finite numbers, or labels have another length or type.
+
+    Example:
+      >>> from hockeystick.audits import Examples
+      >>> examples = Examples([[0.0, 1.0], [2.0, 3.0]], labels=["a", "b"])
+      >>> len(examples), examples.take([1]).labels.tolist()
+      (2, ['b'])
     """
 
     features: npt.NDArray[Any] = field(converter=_features)
@@ -89,10 +101,10 @@ class Examples:
         """Returns these examples followed by others.
 
         Raises:
-          InvalidArgumentError: the others have another shape, or one has labels and the other has not.
+          InvalidArgumentError: the features have different shapes, or only one of the two has labels.
         """
         if self.features.shape[1:] != other.features.shape[1:] or (self.labels is None) != (other.labels is None):
-            raise InvalidArgumentError("other", other, "are examples of another kind", "give the same features")
+            raise InvalidArgumentError("other", other, "has other features or labels", "give the same shape")
         features = np.concatenate([self.features, other.features])
         if self.labels is None or other.labels is None:
             return Examples(features)
@@ -100,32 +112,44 @@ class Examples:
 
 
 def mislabelled_canary(examples: Examples, index: int) -> Examples:
-    """Returns an example with another label: the next one of those there are.
+    """Returns one of the examples with another label: the next one in sorted order.
 
     Raises:
-      InvalidArgumentError: no such example, no labels, or one label only.
+      InvalidArgumentError: there is no such example, or there are not at least two labels.
+
+    Example:
+      >>> from hockeystick.audits import Examples, mislabelled_canary
+      >>> examples = Examples([[0.0], [1.0], [2.0]], labels=["a", "a", "b"])
+      >>> mislabelled_canary(examples, 0).labels.tolist()
+      ['b']
     """
     index = integer("index", index, low=0, high=len(examples) - 1)
     kinds = np.unique(examples.labels) if examples.labels is not None else np.empty(0)
     if examples.labels is None or len(kinds) < 2:
-        raise InvalidArgumentError("examples", examples, "have no second label", "give examples of several classes")
+        raise InvalidArgumentError("examples", examples, "has no second label", "give examples of several classes")
     found = examples.take([index])
     other = kinds[(int(np.searchsorted(kinds, examples.labels[index])) + 1) % len(kinds)]
     return attrs.evolve(found, labels=np.array([other], dtype=examples.labels.dtype))
 
 
 def outlying_canary(examples: Examples, rng: np.random.Generator, *, distance: float = 10.0) -> Examples:
-    """Returns an example far from all others: each feature ``distance`` standard deviations off its mean, either way.
+    """Returns an example far from all others: each feature is ``distance`` standard deviations from its mean.
 
-    Its label is drawn from those there are. A training algorithm that clips or normalises records may not let it be
-    far; then its clipped form is what is tested.
+    The signs are random, and the label is drawn from the existing labels. If a training algorithm clips or normalises
+    records, the audit tests the clipped canary.
 
     Raises:
-      InvalidArgumentError: no examples, or a distance that is not positive.
+      InvalidArgumentError: there are no examples, or ``distance`` is not positive.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Examples, outlying_canary
+      >>> outlying_canary(Examples([[0.0], [2.0]]), np.random.default_rng(1)).features  # 1 plus or minus 10
+      array([[11.]])
     """
     distance = real("distance", distance, low=0.0, low_open=True)
     if not len(examples):
-        raise InvalidArgumentError("examples", examples, "are none", "give at least one")
+        raise InvalidArgumentError("examples", examples, "is empty", "give at least one example")
     spread = examples.features.std(axis=0)
     signs = np.where(rng.random(spread.shape) < 0.5, -1.0, 1.0)
     features = examples.features.mean(axis=0) + distance * np.where(spread > 0, spread, 1.0) * signs
@@ -146,13 +170,20 @@ def membership_pair(
     Args:
       examples: the training set without the canary.
       canary: one record, or a group of them.
-      adjacency: add-or-remove-one appends the canary; replace-one puts it in the place of ``replaced``.
-      replaced: the position of the (first of the) records that the canary replaces, under replace-one.
-      group: how many records may differ; by default as many as the canary holds.
+      adjacency: under add-or-remove-one the canary is appended; under replace-one it replaces a record.
+      replaced: the position of the (first) record that the canary replaces, under replace-one.
+      group: the number of records that may differ; default: the number of records in the canary.
 
     Raises:
-      InvalidArgumentError: another relation, no canary, or a position that is missing, superfluous or out of range.
-      NotNeighboursError: the canary holds more than ``group`` records.
+      InvalidArgumentError: the relation is another one, the canary is empty, or ``replaced`` is missing, superfluous or
+        out of range.
+      NotNeighboursError: the canary has more than ``group`` records.
+
+    Example:
+      >>> from hockeystick.audits import Examples, membership_pair
+      >>> pair = membership_pair(Examples([[0.0], [1.0]]), Examples([[9.0]]))
+      >>> pair.d0.features.ravel().tolist(), pair.d1.features.ravel().tolist()
+      ([0.0, 1.0, 9.0], [0.0, 1.0])
     """
     if not len(canary):
         raise InvalidArgumentError("canary", canary, "is empty", "give at least one record")
@@ -171,9 +202,22 @@ def membership_pair(
 
 @frozen(eq=False)
 class EstimatorTraining:
-    """``train(examples, rng)`` for any estimator with ``fit``: fits a copy, seeded where it takes a ``random_state``.
+    """A training function ``train(examples, rng)`` made of an estimator with ``fit``.
 
-    An estimator that draws its randomness from elsewhere is trained as it is: its runs are then not repeatable.
+    It fits a copy of the estimator, and seeds it if it has a parameter ``random_state``. The runs of an estimator with
+    another source of randomness are not repeatable.
+
+    Raises:
+      InvalidArgumentError: the estimator has no method ``fit``, or is a class.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import EstimatorTraining, Examples
+      >>> class Mean:
+      ...     def fit(self, features):
+      ...         self.mean = features.mean(axis=0)
+      >>> EstimatorTraining(Mean())(Examples([[0.0], [2.0]]), np.random.default_rng(1)).mean
+      array([1.])
     """
 
     estimator: Any
@@ -195,21 +239,32 @@ class EstimatorTraining:
 
 
 def training(train: object) -> Train:
-    """Returns ``train(examples, rng)``, from such a callable or from an estimator.
+    """Returns a training function: ``train`` itself, or an :class:`EstimatorTraining` of an estimator.
 
     Raises:
-      InvalidArgumentError: neither.
+      InvalidArgumentError: ``train`` is neither callable nor an estimator.
     """
     if callable(getattr(train, "fit", None)):
         return EstimatorTraining(train)
     if callable(train):
         return train
-    raise InvalidArgumentError("train", train, "can't train", "give train(examples, rng), or an estimator with fit")
+    remedy = "give train(examples, rng), or an estimator with fit"
+    raise InvalidArgumentError("train", train, "is neither callable nor an estimator", remedy)
 
 
 @frozen(eq=False)
 class CanaryScore:
-    """``score(model)``: the sum of a model's scores of the records of a canary."""
+    """A score ``score(model)``: the sum of a model's scores of the records of a canary.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import CanaryScore, Examples
+      >>> class Model:
+      ...     def score_samples(self, features):
+      ...         return -np.abs(features).sum(axis=1)
+      >>> CanaryScore(Examples([[1.0], [2.0]]))(Model())
+      -3.0
+    """
 
     canary: Examples
     reading: Reading = "loss"
@@ -220,11 +275,20 @@ class CanaryScore:
 
 @frozen(eq=False)
 class MembershipTarget:
-    """The game as a target of an audit: ``target(data, rng)`` trains a model on the data and scores it.
+    """A target of an audit that trains a model on the data and scores it: ``target(data, rng)``.
 
     Attributes:
       train: ``train(data, rng)`` returns a model; or an estimator with ``fit``.
-      score: ``score(model)`` returns a number, or an array of several, in which an audit looks for the best test.
+      score: ``score(model)`` returns a number, or an array of several, in which the audit searches for the best test.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import MembershipTarget
+      >>> def train(data, rng):
+      ...     return np.mean(data) + rng.laplace()
+      >>> target = MembershipTarget(train, score=lambda model: model > 1)
+      >>> bool(target([5.0, 7.0], np.random.default_rng(1)))
+      True
     """
 
     train: Any = field(converter=training)
@@ -236,12 +300,22 @@ class MembershipTarget:
 
 @frozen(eq=False)
 class SimulatedMembership:
-    """The same for a learner that simulates many runs at once.
+    """A target of an audit that scores a learner's simulated runs, many at once.
 
     Attributes:
       learner: an object with ``simulate(data, rng, runs)``.
-      score: ``score(outputs)`` of a batch returns one number, or one array, per run on the leading axis; what it knows
-        of the record in question is its own.
+      score: ``score(outputs)`` of a batch returns one number, or one array, per run on the leading axis. It may use
+        the canary.
+
+    Raises:
+      InvalidArgumentError: the learner has no method ``simulate``.
+
+    Example:
+      >>> import numpy as np
+      >>> import hockeystick as hs
+      >>> target = hs.audits.SimulatedMembership(hs.mechanisms.Laplace(scale=1.0), score=np.abs)
+      >>> target.simulate(0.0, np.random.default_rng(1), runs=3).shape
+      (3,)
     """
 
     learner: Any
@@ -272,22 +346,33 @@ def audit_membership(
 
     Args:
       train: ``train(data, rng)`` returns a model; or an estimator with ``fit``.
-      canary: what is scored: the records that the data sets differ in, say.
-      neighbours: the two data sets, as :func:`membership_pair` makes them.
-      claim: what is to be refuted, for the relation and group of ``neighbours``.
-      samples: trainings on each data set, for all purposes of the audit; shadows are extra.
-      attack: "loss" or "logit" score the canary under each model; "lira", "lira-offline" and "difference" compare the
-        logit with that under shadow models; a callable ``score(model)`` does what it likes.
-      shadows: further trainings on each data set for those that compare; the audit never sees them.
-      rng: a seed, or a generator that gives one; by default a fresh seed.
-      options: further arguments of :func:`hockeystick.audits.audit`: confidence, progress, ...
+      canary: the records to score, usually those in which the data sets differ.
+      neighbours: the two data sets, from :func:`membership_pair`.
+      claim: the claim to refute, for the neighbouring relation and the group of ``neighbours``.
+      samples: number of trainings on each data set, for all purposes of the audit; shadows are extra.
+      attack: "loss" or "logit" scores the canary under each model; "lira", "lira-offline" and "difference" compare the
+        logit with that under shadow models; or a callable ``score(model)``.
+      shadows: number of shadow models for each data set, for attacks that compare; the audit does not use them.
+      rng: a seed, or a generator that draws one; default: a fresh seed.
+      options: further arguments of :func:`hockeystick.audits.audit`, such as ``confidence`` and ``progress``.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was trained.
       TargetError: training or scoring raised.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> from hockeystick.audits import Examples, audit_membership, membership_pair
+      >>> canary = Examples([[1.0]])
+      >>> pair = membership_pair(Examples([[0.0], [0.0]]), canary)
+      >>> def noisy_sum(examples, rng):  # epsilon = 2 for features in [0, 1]
+      ...     return examples.features.sum() + rng.laplace(scale=0.5)
+      >>> verdict = audit_membership(noisy_sum, canary, pair, hs.Claim(0.5), samples=2000, attack=float, rng=1)
+      >>> verdict.outcome
+      'refuted'
     """
     if not isinstance(neighbours, NeighbourPair):
-        raise InvalidArgumentError("neighbours", neighbours, "is no NeighbourPair", "make one with membership_pair")
+        raise InvalidArgumentError("neighbours", neighbours, "is not a NeighbourPair", "make one with membership_pair")
     if callable(attack):
         score: Score = attack
     elif attack in ("loss", "logit"):

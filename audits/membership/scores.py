@@ -1,19 +1,19 @@
-"""Scores of membership: how much a trained model looks as if it had been trained on an example. Larger means more so.
+"""Membership scores: larger for a model that seems to be trained on an example.
 
-From one model: minus its loss on the example (Yeom, Giacomelli, Fredrikson and Jha 2018), or the logit of the
-probability that it gives to the label (Carlini, Chien, Nasr, Song, Terzis and Tramer 2022), which is closer to normal.
-:func:`example_scores` reads either from anything with ``predict_proba``, ``decision_function``, ``score_samples`` or
+Scores from one model are minus its loss on the example (Yeom, Giacomelli, Fredrikson and Jha 2018), or the logit of its
+probability of the label (Carlini, Chien, Nasr, Song, Terzis and Tramer 2022), which is closer to normal.
+:func:`example_scores` computes both from any model with ``predict_proba``, ``decision_function``, ``score_samples`` or
 ``predict``.
 
-From many: other models, trained with and without the example, say what its score is either way. :class:`ShadowScores`
-holds theirs, and :func:`fit_reference` makes of them
+Shadow models, trained with and without the example, show the law of its score in both cases. :class:`ShadowScores` has
+their scores, and :func:`fit_reference` makes one of these comparisons:
 
 * "lira": the log-likelihood ratio of two normal laws, in and out (Carlini et al. 2022, Algorithm 1);
-* "lira-offline": by how many standard deviations a score is above those of models trained without the example (the
-  offline form of the same): no model has to be trained on the example itself;
-* "difference": by how much it is (Watson, Guo, Cormode and Sablayrolles 2022).
+* "lira-offline": the score in standard deviations above the scores of models trained without the example (the offline
+  form of the same), which needs no model trained on the example;
+* "difference": the score minus the mean of those scores (Watson, Guo, Cormode and Sablayrolles 2022).
 
-Normality is a model of the scores. It decides how well an attack does, never whether a bound holds.
+Normality of the scores is an assumption that affects the power of an attack, never the validity of a bound.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from hockeystick.accounting.validate import array
 Reading = Literal["loss", "logit"]
 Comparison = Literal["lira", "lira-offline", "difference"]
 
-_EDGE = 1e-12  # of a probability, where it is cut
-_FEW = 16  # models with (or without) an example, below which all examples share a variance
+_EDGE = 1e-12  # least probability, to which smaller ones are clipped
+_FEW = 16  # models with (or without) an example, below which all examples share one variance
 _METHODS = ("predict_proba", "decision_function", "score_samples", "predict")
 
 
 class Labelled(Protocol):
-    """Features of shape (examples, ...), and a label each or none."""
+    """Features of shape (examples, ...), with a label each or without labels."""
 
     @property
     def features(self) -> npt.NDArray[Any]: ...
@@ -49,13 +49,31 @@ class Labelled(Protocol):
 def example_scores(model: Any, examples: Labelled, reading: Reading = "loss") -> FloatArray:
     """Returns a score for each example, shape (examples,): finite, larger for an example that the model fits well.
 
-    The first that the model has decides: ``predict_proba`` (the probability p of the label: log p, or log p/(1 - p)),
-    ``decision_function`` (the margin m of the label: minus the logistic loss, or m), ``score_samples`` (as it is),
-    ``predict`` (minus the squared error for labels that are floats, else 1 where it is right and 0 where it is wrong).
-    Without labels only ``score_samples`` and ``decision_function`` can be read, in this order.
+    The score comes from the first of these methods that the model has:
+
+    * ``predict_proba``: log p or log(p/(1 - p)), where p is the probability of the label;
+    * ``decision_function``: minus the logistic loss or the margin m of the label;
+    * ``score_samples``: its value;
+    * ``predict``: minus the squared error for labels that are floats, else 1 if the prediction is right and 0 if not.
+
+    Without labels, the score comes from ``score_samples`` or else ``decision_function``.
+
+    Args:
+      model: a trained model.
+      examples: features, and labels if there are any.
+      reading: "loss" or "logit", the first or the second of the two values above.
 
     Raises:
-      InvalidArgumentError: the model has none of these, or gives something of another shape or not finite.
+      InvalidArgumentError: the model has none of these methods, or one returns values of another shape or not finite.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Examples, example_scores
+      >>> class Model:
+      ...     def predict_proba(self, features):
+      ...         return np.array([[0.9, 0.1], [0.5, 0.5]])
+      >>> example_scores(Model(), Examples([[1.0], [2.0]], labels=[0, 1]), "logit").round(2)
+      array([2.2, 0. ])
     """
     if reading not in ("loss", "logit"):
         raise InvalidArgumentError("reading", reading, "is unknown", "use 'loss' or 'logit'")
@@ -87,7 +105,7 @@ def _of_probability(p: FloatArray, reading: Reading) -> FloatArray:
 
 
 def _columns(model: Any, name: str, width: int, labels: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
-    """Returns the column of each label, -1 for one that the model does not know."""
+    """Returns the column of each label, -1 for a label that the model does not have."""
     classes = np.asarray(getattr(model, "classes_", np.arange(width)))
     if classes.shape != (width,):
         raise InvalidArgumentError(f"model.{name}", classes, f"has {width} columns for {classes.shape} classes")
@@ -105,7 +123,7 @@ def _at_label(model: Any, name: str, given: FloatArray, labels: npt.NDArray[Any]
 
 
 def _margin(model: Any, given: FloatArray, labels: npt.NDArray[Any]) -> FloatArray:
-    """Returns by how much the label's own value exceeds the best of the others."""
+    """Returns the label's value minus the largest of the other values."""
     if given.ndim == 1:
         given = np.stack([-given / 2, given / 2], axis=1)
     own = _at_label(model, "decision_function", given, labels)
@@ -124,14 +142,16 @@ def _members(value: object) -> BoolArray:
 
 @frozen(eq=False)
 class ShadowScores:
-    """Scores of the same examples under many models, and on which of them each was trained.
+    """Scores of the same examples under many shadow models.
+
+    See :func:`fit_reference` for an example.
 
     Attributes:
       scores: shape (models, examples).
-      members: whether the model was trained on the example, same shape.
+      members: whether each model was trained on each example, same shape.
 
     Raises:
-      InvalidArgumentError: of other shapes, not finite, or ``members`` is not boolean.
+      InvalidArgumentError: the shapes differ, a score is not finite, or ``members`` is not boolean.
     """
 
     scores: FloatArray = field(converter=_scores)
@@ -139,18 +159,18 @@ class ShadowScores:
 
     def __attrs_post_init__(self) -> None:
         if self.members.dtype.kind != "b" or self.members.shape != self.scores.shape:
-            reason = f"is no boolean array of shape {self.scores.shape}"
-            raise InvalidArgumentError("members", self.members, reason, "say per model and example if it was in")
+            reason = f"is not a boolean array of shape {self.scores.shape}"
+            raise InvalidArgumentError("members", self.members, reason, "give a bool per model and example")
 
 
 @frozen(eq=False)
 class Reference:
-    """What shadow models say of each example; called with scores of shape (..., examples), it compares them.
+    """The comparison of scores, shape (..., examples), with those of shadow models. It is called with the scores.
 
     Attributes:
-      comparison: how, see the module's docstring.
-      mean_in, spread_in: of scores under models trained on the example, shape (examples,); None if not needed.
-      mean_out, spread_out: of scores under models trained without it.
+      comparison: the kind of comparison; see the module's docstring.
+      mean_in, spread_in: moments of scores under models trained on the example, shape (examples,); None if not needed.
+      mean_out, spread_out: moments of scores under models trained without the example.
     """
 
     comparison: Comparison
@@ -173,10 +193,21 @@ class Reference:
 def fit_reference(shadows: ShadowScores, comparison: Comparison = "lira") -> Reference:
     """Returns the comparison of scores with those of shadow models.
 
-    Examples share one variance where fewer than 16 models were trained with them, or without.
+    Examples share one variance if fewer than 16 models were trained with them, or without.
+
+    Args:
+      shadows: scores under the shadow models.
+      comparison: "lira", "lira-offline" or "difference"; see the module's docstring.
 
     Raises:
-      InvalidArgumentError: an unknown comparison, or an example with fewer than two models of a kind that is needed.
+      InvalidArgumentError: the comparison is unknown, or an example has fewer than two models that were trained with
+        it (for "lira") or without it.
+
+    Example:
+      >>> from hockeystick.audits import ShadowScores, fit_reference
+      >>> shadows = ShadowScores([[1.0], [3.0], [0.0], [2.0]], [[True], [True], [False], [False]])
+      >>> fit_reference(shadows, "difference")([2.5])  # minus the mean of 0 and 2
+      array([1.5])
     """
     if comparison not in ("lira", "lira-offline", "difference"):
         raise InvalidArgumentError("comparison", comparison, "is unknown", "use 'lira', 'lira-offline' or 'difference'")
@@ -187,14 +218,15 @@ def fit_reference(shadows: ShadowScores, comparison: Comparison = "lira") -> Ref
     return Reference(comparison, mean_out, spread_out, mean_in, spread_in)
 
 
-def _moments(scores: FloatArray, used: BoolArray, how: str) -> tuple[FloatArray, FloatArray]:
+def _moments(scores: FloatArray, used: BoolArray, kind: str) -> tuple[FloatArray, FloatArray]:
     count = used.sum(axis=0)
     if count.size and count.min() < 2:
-        raise InvalidArgumentError("shadows", int(count.min()), f"an example has too few models {how} it", "train more")
+        reason = f"is too small a number of models trained {kind} an example"
+        raise InvalidArgumentError("shadows", int(count.min()), reason, "train at least two")
     mean = np.where(used, scores, 0.0).sum(axis=0) / count
     squares = np.where(used, np.square(scores - mean), 0.0).sum(axis=0)
     pooled = squares.sum() / (count - 1).sum()
     variance = squares / (count - 1) if count.min() >= _FEW else np.full_like(mean, pooled)
-    # Away from 0 where an example's scores are all the same; a score, no bound.
+    # Kept away from 0 in case all scores of an example are equal; this affects a score, not a bound.
     floor = 1e-4 * pooled + 1e-12 * (1 + float(np.abs(scores).max())) ** 2
     return mean, np.sqrt(np.maximum(variance, floor))

@@ -1,1 +1,1 @@
-"""Search for the pair of neighbours on which a claim fails most visibly."""
+"""The search for the pair of neighbouring data sets on which a claim fails most clearly."""

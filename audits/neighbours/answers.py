@@ -1,18 +1,18 @@
-"""Neighbouring vectors of query answers, for mechanisms that are given the exact answers and add the noise.
+"""Neighbouring vectors of query answers, for mechanisms that take the exact answers and add the noise.
 
-How answers can move is the whole of their adjacency. Per record that comes or goes,
+The adjacency of answers is given by the possible moves. If a record is added or removed,
 
-* a *count* of records with some property moves by 0 or by 1, all counts in one direction: a record is added or removed;
+* a *count* of records with some property moves by 0 or 1, and all counts move in the same direction;
 * a *histogram* moves in one bin, by 1;
 * a *sum* moves by at most its sensitivity, in any direction.
 
-When a record is replaced, counts move by -1, 0 or 1 each; a histogram loses 1 in a bin and gains it in another; a sum
+If a record is replaced, each count moves by -1, 0 or 1; a histogram loses 1 in one bin and gains 1 in another; a sum
 moves by its sensitivity *for that relation*, as elsewhere in this package. A group of k moves k times as far.
 
-Canonical pairs combine how many answers move up and how many down (up to symmetry: one, half, all but one, all of
-them, in each direction; for mechanisms that read answers in order, at the front and at the back) with where they
-start: all at the lower end, in the middle or at the upper end, in steps, one or two far ahead, or such that the two
-data sets exchange their patterns. That covers the patterns of Ding, Wang, Wang, Zhang and Kifer 2018 (Table 2).
+Canonical pairs combine moves and starting points. In a move, one, half, all but one, or all of the answers move up,
+and as many move down, at the front or at the back (for mechanisms that read answers in order). The answers start at the
+lower end, in the middle or at the upper end, in steps, with one or two far ahead, or such that the two data sets
+exchange their patterns. This covers the patterns of Ding, Wang, Wang, Zhang and Kifer 2018 (Table 2).
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ Pair = tuple[Any, Any]
 
 _KINDS = ("counts", "histogram", "sums")
 _ROUNDING = 1e-12  # relative, of a sum's sensitivity
-
-
-_LARGEST = 10**7
+_LARGEST = 10**7  # answers in a vector
 
 
 def _size(value: object) -> int | None:
@@ -62,16 +60,23 @@ def _sensitivity(value: object) -> float:
 
 @frozen(kw_only=True)
 class Answers:
-    """Vectors of answers in a range.
+    """The domain of vectors of answers in a range.
 
     Attributes:
-      size: answers in a vector; None for one number in place of a vector.
-      kind: how they move, see the module's docstring.
+      size: number of answers in a vector; None for a single number.
+      kind: "counts", "histogram" or "sums"; see the module's docstring.
       low, high: the range of each answer.
-      sensitivity: of a sum, for the relation in use; counts and histograms move by 1.
+      sensitivity: sensitivity of a sum for the neighbouring relation; counts and histograms move by 1.
 
     Raises:
-      InvalidArgumentError: a range with no room to move, a sensitivity for counts, an unknown kind.
+      InvalidArgumentError: the range has no room for a move, a sensitivity is given for counts, or the kind is unknown.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import Answers
+      >>> pair = Answers(size=3, high=5).canonical(Adjacency.ADD_OR_REMOVE_ONE, group=1)[0]
+      >>> pair.d0.tolist(), pair.d1.tolist(), pair.why
+      ([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], '1 up, 0 down')
     """
 
     size: int | None = field(default=None, converter=_size)
@@ -89,7 +94,7 @@ class Answers:
             raise InvalidArgumentError("high", self.high, f"leaves no room above low={self.low:g} for one record")
 
     def canonical(self, adjacency: Adjacency, group: int) -> Sequence[NeighbourPair]:
-        """All ways to move, from all places to start; see the module's docstring."""
+        """Returns the pairs of all moves and starting points; see the module's docstring."""
         group = self._group(adjacency, group)
         found: dict[bytes, NeighbourPair] = {}
         for move in self._moves(adjacency, group):
@@ -103,7 +108,7 @@ class Answers:
         return list(found.values())
 
     def random_pair(self, rng: np.random.Generator, adjacency: Adjacency, group: int) -> Pair:
-        """Returns a random vector, and where a random move by a group of records takes it, both in range."""
+        """Returns a random vector before and after a random move by a group of records, both in range."""
         group = self._group(adjacency, group)
         width = self.size or 1
         spread = (self.high - self.low) * 10.0 ** rng.uniform(-2, 0)
@@ -112,7 +117,7 @@ class Answers:
         return self._moved(start, self._random_move(rng, adjacency, group), adjacency, group)
 
     def mutate(self, pair: Pair, rng: np.random.Generator, adjacency: Adjacency, group: int) -> Pair:
-        """Returns the pair with another move, with its move in another order, or with answers shifted in both."""
+        """Returns the pair with another move, with two entries of its move exchanged, or with answers shifted."""
         group = self._group(adjacency, group)
         start, end = (np.atleast_1d(np.asarray(data, dtype=float)) for data in pair)
         move = end - start
@@ -134,7 +139,7 @@ class Answers:
 
         Raises:
           NotNeighboursError: no group of at most ``group`` can.
-          InvalidArgumentError: not vectors of this domain, or local adjacency.
+          InvalidArgumentError: a vector is not in this domain, or the adjacency is local.
         """
         group = self._group(adjacency, group)
         shape = () if self.size is None else (self.size,)
@@ -144,7 +149,7 @@ class Answers:
             for name, data in (("d0", a), ("d1", b)):
                 if not (data == np.round(data)).all():
                     raise InvalidArgumentError(name, data, f"{self.kind} are whole numbers")
-        return checked_distance(self._distance(move, adjacency), d0, d1, adjacency, group, "no records move them so")
+        return checked_distance(self._distance(move, adjacency), d0, d1, adjacency, group, "no records move them thus")
 
     def _distance(self, move: FloatArray, adjacency: Adjacency) -> int | None:
         up, down = np.maximum(move, 0.0), np.maximum(-move, 0.0)
@@ -179,7 +184,7 @@ class Answers:
     def _starts(self, move: FloatArray) -> Iterator[FloatArray]:
         width = len(move)
         middle = self._rounded(np.full(width, (self.low + self.high) / 2))
-        exchanged = np.maximum(-move, 0.0)  # where the moved-down answers stand as high as the moved-up ones will
+        exchanged = np.maximum(-move, 0.0)  # answers that move down start where those that move up will end
         yield self.low + exchanged
         yield middle
         yield self.high - np.maximum(move, 0.0)
@@ -204,11 +209,11 @@ class Answers:
             return np.asarray(rng.uniform(-step, step, width))
         else:
             move = step * rng.choice([-1.0, 0.0, 1.0] if self.kind == "sums" or replaced else [0.0, 1.0], width)
-            move[rng.integers(width)] = step  # something has to move
+            move[rng.integers(width)] = step  # at least one answer has to move
         return move if rng.random() < 0.5 else -move
 
     def _moved(self, start: FloatArray, move: FloatArray, adjacency: Adjacency, group: int) -> Pair:
-        """Returns the pair, the start shifted so that both ends are in range."""
+        """Returns the pair, with the start shifted so that both ends are in range."""
         low, high = self.low + np.maximum(-move, 0.0), self.high - np.maximum(move, 0.0)
         if (low > high).any():
             move, low, high = np.zeros_like(move), np.full_like(move, self.low), np.full_like(move, self.high)
@@ -228,6 +233,6 @@ class Answers:
     def _group(self, adjacency: Adjacency, group: int) -> int:
         if adjacency is Adjacency.LOCAL:
             raise InvalidArgumentError(
-                "adjacency", adjacency, "a local randomiser is given a record, not answers", "use a domain of records"
+                "adjacency", adjacency, "is for records: a local randomiser takes no answers", "use a domain of records"
             )
         return known_group(adjacency, group)

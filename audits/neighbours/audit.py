@@ -1,13 +1,12 @@
-"""The audit of neighbours that a search found: any number of pairs searched, one bound.
+"""The audit of neighbours found by a search: a valid bound after any number of searched pairs.
 
-The pair to be audited is a function of the search's samples alone, and the audit draws its own from generators that
-the search never had. Given the pair, the audit is what it would be for a pair fixed in advance: it refutes a true claim
-with probability at most 1 - confidence, and so it does without the condition, whatever was searched, for how long, and
-by whatever rule. With K finalists each is audited at 1 - (1 - confidence)/K, and by the union bound the statements
-about all of them hold together.
+The audited pair is a function of the search's samples alone, and the audit draws its own samples from generators that
+the search never used. Given the pair, the audit is the same as for a pair fixed in advance: it refutes a true claim
+with probability at most 1 - confidence. So this also holds unconditionally, for every rule and length of the search. If
+there are K finalists, each is audited at 1 - (1 - confidence)/K, and by the union bound all statements hold together.
 
-As for every audit, the target's outputs have to be independent given its data and generator: one that remembers the
-search's calls is not what is audited.
+As for every audit, the target's outputs have to be independent given its data and generator. A target that remembers
+the search's calls violates this.
 """
 
 from __future__ import annotations
@@ -31,18 +30,20 @@ from hockeystick.audits.neighbours.search import Progress, SearchPlan, SearchRes
 from hockeystick.audits.targets.calling import known_seed
 from hockeystick.audits.verdicts.verdict import Verdict
 
-_AUDITS = 2  # what seeds are derived for; the search has others
-_HANDS = ("workers", "backend", "address")  # who draws changes no result
+_AUDITS = 2  # purpose of the derived seeds; the search has other purposes
+_NEUTRAL = ("workers", "backend", "address")  # options that do not affect the result
 
 
 @frozen(eq=False)
 class SearchedAudit:
     """The verdicts on the pairs that a search found.
 
+    See :func:`audit_with_search` for an example.
+
     Attributes:
-      search: the search; its samples are in no verdict.
+      search: the result of the search, whose samples are in no verdict.
       pairs, verdicts: the finalists and a verdict on each.
-      confidence: with which all verdicts hold together.
+      confidence: confidence level of all verdicts together.
     """
 
     search: SearchResult
@@ -52,22 +53,22 @@ class SearchedAudit:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is wrong, at the stated confidence."""
+        """Whether the claim is refuted, at the stated confidence level."""
         return any(verdict.refuted for verdict in self.verdicts)
 
     @property
     def strongest(self) -> int:
-        """The number of the finalist that says most against the claim."""
+        """The number of the finalist with the strongest evidence against the claim."""
         return max(range(len(self.verdicts)), key=lambda i: (self.verdicts[i].refuted, self.verdicts[i].epsilon_lower))
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict that says most against the claim."""
+        """The verdict with the strongest evidence against the claim."""
         return self.verdicts[self.strongest]
 
     @property
     def pair(self) -> NeighbourPair:
-        """The data sets it is about."""
+        """The data sets of :attr:`verdict`."""
         return self.pairs[self.strongest]
 
     def __str__(self) -> str:
@@ -98,31 +99,43 @@ def audit_with_search(
     progress: Progress | None = None,
     **options: Any,
 ) -> SearchedAudit:
-    """Searches for the worst neighbours, then audits the best pair, or the best few, with samples of their own.
+    """Searches for the worst neighbours, then audits the best pair, or the best few, with new samples.
 
-    A true claim is refuted with probability at most 1 - confidence, over the search and all audits together, however
-    many pairs were searched; see the module's docstring.
+    A true claim is refuted with probability at most 1 - confidence, over the search and all audits together, for any
+    number of searched pairs; see the module's docstring.
 
     Args:
-      search_samples: outputs that the search draws from each data set; see
+      target, domain, claim, adjacency, group, samples_per_pair, rounds, exceptions_as_output: as in
         :func:`hockeystick.audits.neighbours.search.search_neighbours`.
-      samples: outputs that the audit of each finalist draws from each data set.
-      finalists: pairs to audit. Each gets an equal share of 1 - confidence.
-      confidence: of all verdicts together, in (0.5, 1).
-      checkpoint: a file in which the search, and then the verdicts, are kept, beside it one for the audit that is under
-        way. If it is there, the same call goes on from it, and finds what it would have found at once; all is removed
-        at the end.
+      search_samples: number of outputs that the search draws from each data set.
+      samples: number of outputs that the audit of each finalist draws from each data set.
+      finalists: number of pairs to audit. Each has an equal share of 1 - confidence.
+      confidence: confidence level of all verdicts together, in (0.5, 1).
+      rng: a seed, or a generator that draws one; default: a fresh seed.
+      checkpoint: a file that stores the progress of the search, and then the verdicts; a second file beside it stores
+        that of the current audit. If the file exists, the same call resumes from it, with the same result. Both files
+        are removed at the end.
+      progress: called as ``progress(done, total)``, for the search first, then for each audit.
       options: further arguments of :func:`hockeystick.audits.audit`.
-      progress: called for the search first, then for each audit.
 
     Raises:
-      InvalidArgumentError, NotNeighboursError, TargetError: as the search and the audit do.
-      KeyboardInterrupt: also during the search, of which :func:`hockeystick.audits.neighbours.search.search_neighbours`
-        gives the best pairs so far.
+      InvalidArgumentError, NotNeighboursError, TargetError: as in the search and the audit.
+      KeyboardInterrupt: the search or an audit was interrupted.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> from hockeystick.audits import FiniteRecords, audit_with_search
+      >>> def leaky(data, rng, runs):  # noisy counts, but exact for the record 8
+      ...     return len(data) + rng.laplace(0.0, 1.0, runs) * (8 not in data)
+      >>> found = audit_with_search(
+      ...     leaky, FiniteRecords(values=range(10)), hs.Claim(1.0),
+      ...     adjacency=hs.accounting.Adjacency.ADD_OR_REMOVE_ONE, search_samples=8000, samples=2000, rng=1)
+      >>> found.refuted, 8 in found.pair.d0 + found.pair.d1
+      (True, True)
     """
     refused = {"neighbours", "claim"} & options.keys()
     if refused:
-        raise InvalidArgumentError("options", sorted(refused), "are what the search gives")
+        raise InvalidArgumentError("options", sorted(refused), "are set by the search", "leave them out")
     count = integer("finalists", finalists, low=1)
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     samples = integer("samples", samples, low=MINIMUM_SAMPLES)
@@ -139,9 +152,9 @@ def audit_with_search(
     )
     journal = None
     if checkpoint is not None:
-        chosen = {name: not callable(value) and value for name, value in sorted(options.items()) if name not in _HANDS}
-        asked = plan.digest(samples, count, confidence, chosen)
-        journal = Journal.at(checkpoint, asked, None if rng is None else known_seed(rng))
+        given = {name: not callable(value) and value for name, value in sorted(options.items()) if name not in _NEUTRAL}
+        key = plan.digest(samples, count, confidence, given)
+        journal = Journal.at(checkpoint, key, None if rng is None else known_seed(rng))
     found = plan.search(known_seed(rng) if journal is None else journal.seed, journal, progress)
     if found.interrupted:
         raise KeyboardInterrupt
@@ -171,7 +184,7 @@ def audit_with_search(
 
 
 def _beside(journal: Path) -> Path:
-    """Where an audit is kept while it runs."""
+    """Returns the path of the checkpoint of an audit."""
     return journal.with_name(journal.name + ".audit")
 
 

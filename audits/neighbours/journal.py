@@ -1,13 +1,13 @@
-"""What a search for neighbours has looked at, in a file, so that an interrupted search goes on where it was.
+"""The journal of a search for neighbours in a file, from which an interrupted search resumes.
 
-Which pairs a search looks at next depends on its seed and on the scores so far, and on nothing else. So the file holds
-the looks, a line each, in their order: a search that goes on takes them from there as if it made them, and draws from
-where they end. Outputs are not kept. A pair that is looked at once more has its earlier outputs drawn again, by the
-generators that they came from. Audits of what was found add their verdicts.
+The next pairs of a search depend on its seed and on the scores so far only. So the file has one line for each rating of
+a pair (a "look"), in order. A resumed search reads the looks instead of repeating them, and continues after the last
+one. Outputs are not stored: if a pair is rated again, its earlier outputs are drawn again, with the same generators.
+The audits after a search add their verdicts.
 
-The first line says what was asked for (:func:`hockeystick.audits.drawing.checkpoint.digest`) and the seed. A line that
-was cut off is forgotten. Whether the target is the same is told as for
-:class:`hockeystick.audits.drawing.checkpoint.Checkpoint`.
+The first line has the digest of the arguments (:func:`hockeystick.audits.drawing.checkpoint.digest`) and the seed. An
+incomplete last line is dropped. As for :class:`hockeystick.audits.drawing.checkpoint.Checkpoint`, the target's code is
+not checked.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _SCHEMA = 1
 
 @frozen(kw_only=True)
 class Look:
-    """One look at a pair.
+    """One rating of a pair.
 
     Attributes:
-      pair: its number in the search.
-      mark: of its data sets, see :func:`mark`.
-      size: outputs that were to be drawn from each data set.
-      drawn: those that were; fewer than ``size`` if the target raised.
-      score, event: what they said; see :class:`hockeystick.audits.neighbours.search.RatedPair`.
-      error: of the target; empty if it did not raise.
+      pair: number of the pair in the search.
+      mark: checksum of its data sets; see :func:`mark`.
+      size: planned number of outputs from each data set.
+      drawn: actual number of outputs, which is smaller if the target raised.
+      score, event: the rating; see :class:`hockeystick.audits.neighbours.search.RatedPair`.
+      error: the target's error; "" if it did not raise.
     """
 
     pair: int
@@ -55,74 +55,72 @@ class Look:
 
 
 def _look(*, pair: Any, mark: Any, size: Any, drawn: Any, score: Any, event: Any, error: Any) -> Look:
-    """A look from a file; raises anything where it is none."""
+    """Returns a look from a file; raises any exception if the values are invalid."""
     if not (isinstance(event, str) and isinstance(error, str)):
-        raise TypeError("no text")
+        raise TypeError("not a string")
     numbers = {"pair": pair, "mark": mark, "size": size, "drawn": drawn}
     whole = {name: integer(name, value, low=0) for name, value in numbers.items()}
     return Look(**whole, score=real("score", score), event=event, error=error)
 
 
 def mark(data: Any) -> int:
-    """Returns a number that tells whether a search still makes the pairs it made; 0 for data that can't be pickled."""
+    """Returns a checksum of a pair, by which a search detects that it makes other pairs; 0 if it can't be pickled."""
     try:
         return zlib.crc32(pickle.dumps(data, protocol=5))
-    except Exception:  # data of the user's own kind
+    except Exception:  # user-defined data may raise anything
         return 0
 
 
 @define
 class Journal:
-    """A file that a search goes on from.
+    """A file from which a search resumes.
 
     Attributes:
-      path: of the file; every look is written at once.
-      seed: of the search.
-      left: looks of an earlier run that were not taken yet.
-      verdicts: of the audits that are over, by the number of the finalist.
+      path: path of the file; every look is written immediately.
+      key: :func:`hockeystick.audits.drawing.checkpoint.digest` of the search and its audits.
+      seed: seed of the search.
+      left: looks of an earlier run that were not used yet.
+      verdicts: verdicts of the finished audits, by the number of the finalist.
     """
 
     path: Path
-    asked: str
+    key: str
     seed: int
     left: deque[Look] = field(factory=deque)
     verdicts: dict[int, Verdict] = field(factory=dict)
 
     @classmethod
     @unchained()
-    def at(cls, path: str | os.PathLike[str], asked: str, seed: int | None) -> Journal:
-        """Returns what a file holds; it is begun if there is none.
+    def at(cls, path: str | os.PathLike[str], key: str, seed: int | None) -> Journal:
+        """Returns the journal in a file, which is created if it does not exist.
 
         Args:
-          asked: :func:`hockeystick.audits.drawing.checkpoint.digest` of all that the search and its audits are asked to
-            do.
-          seed: of the search; None to take the file's, or a new one.
+          path: path of the file.
+          key: digest of the arguments of the search and its audits.
+          seed: seed of the search; None for the file's seed, or else a fresh one.
 
         Raises:
-          InvalidArgumentError: the file is no journal, or of another search or seed, or can't be read or written.
+          InvalidArgumentError: the file is not a journal, belongs to another search or seed, or can't be read or
+            written.
         """
         where = Path(path)
         try:
             content = where.read_bytes() if where.exists() else b""
             lines = content.split(b"\n")
-            whole = [json.loads(line) for line in lines[:-1]]  # behind the last line end is nothing, or half a line
+            whole = [json.loads(line) for line in lines[:-1]]  # after the last line end is nothing, or half a line
             if not whole:
                 if content:
-                    raise ValueError("it does not end in a line")
-                found = cls(where, asked, known_seed(None) if seed is None else seed)
-                found._write({"schema": _SCHEMA, "asked": asked, "seed": found.seed})
+                    raise ValueError("has no complete line")
+                found = cls(where, key, known_seed(None) if seed is None else seed)
+                found._write({"schema": _SCHEMA, "asked": key, "seed": found.seed})
                 return found
             head, *rest = whole
             if head["schema"] != _SCHEMA:
                 raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
-            if head["asked"] != asked or seed not in (None, head["seed"]):
-                raise InvalidArgumentError(
-                    "checkpoint",
-                    str(path),
-                    "is of another search",
-                    "give the same target, arguments and seed, or another file",
-                )
-            found = cls(where, asked, integer("seed", head["seed"], low=0))
+            if head["asked"] != key or seed not in (None, head["seed"]):
+                remedy = "give the same target, arguments and seed, or another file"
+                raise InvalidArgumentError("checkpoint", str(path), "is of another search", remedy)
+            found = cls(where, key, integer("seed", head["seed"], low=0))
             for plain in rest:
                 if "finalist" in plain:
                     found.verdicts[integer("finalist", plain["finalist"], low=0)] = Verdict.from_dict(plain["verdict"])
@@ -136,18 +134,18 @@ class Journal:
         except InvalidArgumentError as error:
             if error.argument == "checkpoint":
                 raise
-            reason = f"is no checkpoint ({error.argument} {error.reason})"
+            reason = f"is not a checkpoint ({error.argument} {error.reason})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
-        except Exception as error:  # whatever a file with something else in it leads to
-            reason = f"is no checkpoint, or a damaged one ({type(error).__name__})"
+        except Exception as error:  # a file with other contents may raise anything
+            reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         return found
 
     def next(self, pair: int, marked: int, size: int) -> Look | None:
-        """Returns the look that an earlier run made here; None if it did not come so far.
+        """Returns the next look of the earlier run; None if there is none left.
 
         Raises:
-          InvalidArgumentError: it looked at another pair.
+          InvalidArgumentError: it is a look at another pair.
         """
         if not self.left:
             return None
@@ -168,7 +166,7 @@ class Journal:
         self._write({"finalist": finalist, "verdict": verdict.to_dict()})
 
     def remove(self) -> None:
-        """Removes the file: the search, and what follows it, is over."""
+        """Removes the file at the end of the search and its audits."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, plain: dict[str, Any]) -> None:

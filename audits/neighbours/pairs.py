@@ -1,20 +1,20 @@
-"""Which two data sets are neighbours: a pair with its reason, and the check that it is one.
+"""Pairs of neighbouring data sets, and the check that two data sets are neighbours.
 
-An audit that refutes a claim on two data sets which the claim does not relate has shown nothing. So every pair that is
-made or searched here passes :func:`check_neighbours` for the relation and the group size of the claim.
+An audit that refutes a claim on two data sets proves nothing if the claim does not relate them. So every pair that is
+made or searched here passes :func:`check_neighbours` for the neighbouring relation and the group size of the claim.
 
 A data set is a sequence of records: a list or a tuple, an array with the records on its leading axis, or any object
 with a method ``records()`` that returns such a sequence (:class:`hockeystick.audits.membership.audit.Examples`).
-Records are equal if their types and values are, floats by their bits, so that -0.0 and 0.0 are two records and NaN is
-one: where equality is in doubt, the pair is refused rather than audited.
+Records are equal if their types and values are equal. Floats are compared by their bits, so that -0.0 and 0.0 differ
+and NaN equals itself. If equality is in doubt, the pair is refused.
 
-By default data sets are *ordered*: neighbours agree in the order of the records that they share. Every such pair is
-also one of multisets, so a claim about either kind of data set is tested by it; with ``ordered=False`` the order may
-differ, and then the claim must be about multisets.
+By default data sets are *ordered*: neighbours have their common records in the same order. Every such pair is also a
+pair of multisets, so it tests claims about either kind of data set. With ``ordered=False`` the order may differ, and
+then the claim must be about multisets.
 
-A group of k under add-or-remove-one is k records that one data set has and the other has not, as in
-:meth:`hockeystick.accounting.AccountantGraph.guarantee`; under replace-with-null, k records of one data set that are
-null in the other.
+Under add-or-remove-one, a group of k is k records that one data set has and the other lacks, as in
+:meth:`hockeystick.accounting.AccountantGraph.guarantee`. Under replace-with-null, it is k records of one data set that
+are null in the other.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from hockeystick.audits.claims.claim import Claim
 
 
 class NotNeighboursError(InvalidArgumentError):
-    """Two data sets are not neighbours under the relation, so no claim about neighbours says anything about them."""
+    """Two data sets are not neighbours under the relation. See :func:`check_neighbours` for an example."""
 
 
 def _adjacency(value: object) -> Adjacency:
     if not isinstance(value, Adjacency):
         known = ", ".join(f"Adjacency.{relation.name}" for relation in Adjacency)
-        raise InvalidArgumentError("adjacency", value, "is no neighbouring relation", f"use one of {known}")
+        raise InvalidArgumentError("adjacency", value, "is not a neighbouring relation", f"use one of {known}")
     return value
 
 
@@ -47,22 +47,29 @@ def known_group(adjacency: Adjacency, group: object) -> int:
     """Returns the size of a group.
 
     Raises:
-      InvalidArgumentError: not a positive integer, or above 1 for one local randomiser, which has one input.
+      InvalidArgumentError: ``group`` is not a positive integer, or is above 1 for local adjacency.
     """
     size = integer("group", group, low=1)
     if adjacency is Adjacency.LOCAL and size > 1:
-        raise InvalidArgumentError("group", group, "one local randomiser has one input", "use group=1")
+        raise InvalidArgumentError("group", group, "is above 1 for a local randomiser, which has one input", "use 1")
     return size
 
 
 @frozen(eq=False)
 class NeighbourPair:
-    """Two neighbouring data sets, and why they are: ``audit(..., neighbours=pair)`` takes it.
+    """Two neighbouring data sets, for ``audit(..., neighbours=pair)``.
 
     Attributes:
       d0, d1: the data sets.
-      why: in what they differ, in words.
-      adjacency, group: the relation under which they were checked, and how many records may differ.
+      why: their difference in words.
+      adjacency, group: the neighbouring relation, and the number of records that may differ.
+
+    Example:
+      >>> from hockeystick.audits import NeighbourPair
+      >>> pair = NeighbourPair([1, 2], [1, 2, 3], "the record 3 is added")
+      >>> d0, d1 = pair.reversed()
+      >>> d0, d1
+      ([1, 2, 3], [1, 2])
     """
 
     d0: Any
@@ -78,21 +85,31 @@ class NeighbourPair:
         return iter((self.d0, self.d1))
 
     def reversed(self) -> NeighbourPair:
-        """Returns the pair in the other order. An audit tests both orders, a test of one direction does not."""
+        """Returns the pair in the other order. An audit tests both orders; a test of one direction does not."""
         return attrs.evolve(self, d0=self.d1, d1=self.d0)
 
 
 def record_distance(d0: Any, d1: Any, adjacency: Adjacency, *, ordered: bool = True, null: object = None) -> int | None:
-    """Returns in how many records two data sets differ under a relation: the least group they are neighbours for.
+    """Returns the distance of two data sets under a neighbouring relation: the least group that makes them neighbours.
 
-    None if no group makes them neighbours (under add-or-remove-one, say, each holds a record that the other lacks).
+    The distance is None if there is no such group: under add-or-remove-one, if each has a record that the other lacks.
 
     Args:
-      ordered: the records that the data sets share are in the same order; see the module's docstring.
-      null: the record that takes a record's place under replace-with-null.
+      d0, d1: the data sets.
+      adjacency: the neighbouring relation.
+      ordered: whether the common records must be in the same order; see the module's docstring.
+      null: the record that replaces a record under replace-with-null.
 
     Raises:
-      InvalidArgumentError: not sequences of records that can be compared, or an unknown relation.
+      InvalidArgumentError: the data sets are not sequences of comparable records, or the relation is unknown.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import record_distance
+      >>> record_distance([1, 2, 3], [1, 5, 3], Adjacency.REPLACE_ONE)
+      1
+      >>> print(record_distance([1, 2, 3], [1, 5, 3], Adjacency.ADD_OR_REMOVE_ONE))
+      None
     """
     adjacency = _adjacency(adjacency)
     if adjacency is Adjacency.LOCAL:
@@ -120,24 +137,33 @@ def record_distance(d0: Any, d1: Any, adjacency: Adjacency, *, ordered: bool = T
 def check_neighbours(
     d0: Any, d1: Any, adjacency: Adjacency, *, group: int = 1, ordered: bool = True, null: object = None
 ) -> int:
-    """Checks that two data sets are neighbours, and returns in how many records they differ (0 if they are equal).
+    """Returns the distance of two data sets (0 if they are equal), after checking that it is at most ``group``.
 
     Args:
-      group: how many records may differ.
-      ordered, null: as for :func:`record_distance`.
+      d0, d1, adjacency, ordered, null: as in :func:`record_distance`.
+      group: number of records that may differ.
 
     Raises:
-      NotNeighboursError: they are not.
-      InvalidArgumentError: data sets that can't be compared, an unknown relation, a group that is none.
+      NotNeighboursError: the data sets are not neighbours for the group.
+      InvalidArgumentError: the data sets can't be compared, or the relation or the group is invalid.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import NotNeighboursError, check_neighbours
+      >>> try:
+      ...     check_neighbours([1, 2], [3, 4], Adjacency.REPLACE_ONE)
+      ... except NotNeighboursError as error:
+      ...     print(error.reason)
+      are not neighbours under replace-one: they differ in 2 records
     """
     group = known_group(_adjacency(adjacency), group)
     distance = record_distance(d0, d1, adjacency, ordered=ordered, null=null)
-    how = "" if distance is not None else _why_not(d0, d1, adjacency, ordered, null)
-    return checked_distance(distance, d0, d1, adjacency, group, how)
+    reason = "" if distance is not None else _why_not(d0, d1, adjacency, ordered, null)
+    return checked_distance(distance, d0, d1, adjacency, group, reason)
 
 
 def checked_distance(
-    distance: int | None, d0: Any, d1: Any, adjacency: Adjacency, group: int, how: str = "nothing relates them"
+    distance: int | None, d0: Any, d1: Any, adjacency: Adjacency, group: int, unrelated: str = "they are not related"
 ) -> int:
     """Returns the distance of two data sets.
 
@@ -146,9 +172,9 @@ def checked_distance(
     """
     if distance is not None and distance <= group:
         return distance
-    what = f"are no neighbours under {adjacency.value}" + f" for a group of {group}" * (group > 1)
-    how = f"they differ in {distance} records" if distance is not None else how
-    raise NotNeighboursError("neighbours", (d0, d1), f"{what}: {how}", "give two that the claim relates")
+    what = f"are not neighbours under {adjacency.value}" + f" for a group of {group}" * (group > 1)
+    reason = f"they differ in {distance} records" if distance is not None else unrelated
+    raise NotNeighboursError("neighbours", (d0, d1), f"{what}: {reason}", "give two that the claim relates")
 
 
 def checked_pair(
@@ -163,8 +189,18 @@ def checked_pair(
 ) -> NeighbourPair:
     """Returns two data sets as a :class:`NeighbourPair`, checked by :func:`check_neighbours`.
 
+    Args:
+      d0, d1, adjacency, group, ordered, null: as in :func:`check_neighbours`.
+      why: the difference in words; default: the relation and the distance.
+
     Raises:
-      NotNeighboursError, InvalidArgumentError: as there.
+      NotNeighboursError, InvalidArgumentError: as in :func:`check_neighbours`.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import checked_pair
+      >>> checked_pair([1, 2], [1, 2, 3], adjacency=Adjacency.ADD_OR_REMOVE_ONE).why
+      'add-or-remove-one, 1 record apart'
     """
     distance = check_neighbours(d0, d1, adjacency, group=group, ordered=ordered, null=null)
     what = f"{adjacency.value}, {distance} record{'s' * (distance != 1)} apart"
@@ -172,18 +208,30 @@ def checked_pair(
 
 
 def group_claim(source: PrivacyEvent | AccountantGraph, group: int, delta: float, *, view: str | None = None) -> Claim:
-    """Returns what is claimed for a group of ``group`` people: the accountant's own group curve, stated at ``delta``.
+    """Returns the claim for a group of records: the accountant's own curve for the group, stated at ``delta``.
 
-    For an event that is ``event.at(group)``; for a graph, its guarantee for the group, which is tighter than group
-    times epsilon wherever the events know better.
+    The curve of an event is that of ``event.at(group)``. The curve of a graph is its guarantee for the group, which may
+    be tighter than group times epsilon.
+
+    Args:
+      source: an event or a graph.
+      group: number of records in the group.
+      delta: the delta at which the claim is stated.
+      view: name of a threat model of the graph.
 
     Raises:
-      InvalidArgumentError: no event or graph, a group that is none, or no finite epsilon at delta.
+      InvalidArgumentError: ``source`` is neither an event nor a graph, ``group`` is not a positive integer, or there is
+        no finite epsilon at ``delta``.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> hs.audits.group_claim(hs.events.PureDP(0.5), group=3, delta=0.0).epsilon
+      1.5
     """
     group = integer("group", group, low=1)
     if isinstance(source, PrivacyEvent):
         if view is not None:
-            raise InvalidArgumentError("view", view, "belongs to a graph, and this is an event", "leave it out")
+            raise InvalidArgumentError("view", view, "is for a graph, and source is an event", "leave it out")
         return Claim.curve(source.at(float(group)), delta)
     if isinstance(source, AccountantGraph):
         return Claim.curve(source.guarantee(group=group, view=view), delta)
@@ -193,11 +241,11 @@ def group_claim(source: PrivacyEvent | AccountantGraph, group: int, delta: float
 def _why_not(d0: Any, d1: Any, adjacency: Adjacency, ordered: bool, null: object) -> str:
     if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
         if ordered and record_distance(d0, d1, adjacency, ordered=False) is not None:
-            return "the records they share are in another order (ordered=False, if the claim is about multisets)"
-        return "each holds a record that the other lacks"
+            return "their common records are in another order (use ordered=False if the claim is about multisets)"
+        return "each has a record that the other lacks"
     if len(_records("d0", d0)) != len(_records("d1", d1)):
         return "they are of different sizes"
-    return f"a record changes to something other than null={null!r}, or both hold nulls where the other does not"
+    return f"a record is replaced by something other than null={null!r}, or each has a null where the other has none"
 
 
 def _records(name: str, data: Any) -> list[Hashable]:
@@ -216,10 +264,10 @@ def _records(name: str, data: Any) -> list[Hashable]:
 
 
 def record_key(record: Any) -> Hashable:
-    """Returns a value that is equal for equal records alone: of one type, floats bit by bit.
+    """Returns a key that is equal for two records if and only if they are equal in type and value, floats by bits.
 
     Raises:
-      InvalidArgumentError: a type whose values can't be compared.
+      InvalidArgumentError: the record's type has no comparable values.
     """
     kind = type(record).__name__
     if isinstance(record, (np.ndarray, np.generic)) and record.dtype.kind != "O":

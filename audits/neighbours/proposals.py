@@ -1,6 +1,6 @@
-"""Which pairs a search for neighbours looks at next: canonical and random ones first, then changed copies of the best.
+"""The next pairs of a search for neighbours: canonical and random ones first, then changed copies of the best.
 
-Every pair is checked to be one of neighbours, and none is proposed twice.
+Every pair is checked to be neighbouring, and none is proposed twice.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.pairs import NeighbourPair, record_key
 
 _BEAM = 4  # pairs that are changed in the next round
-_CANONICAL = 0.75  # of the first round's pairs, at most
-_LEFT = 0.25  # of a later round's pairs: canonical ones that are left, at most
-_CHANGED = 0.75  # of its other pairs; what remains is random
+_CANONICAL = 0.75  # largest share of canonical pairs in the first round
+_LEFT = 0.25  # largest share of the remaining canonical pairs in a later round
+_CHANGED = 0.75  # share of changed pairs among the others; the rest is random
 _TRIES = 20  # to find a pair that is new
 
 
 @frozen(eq=False)
 class Proposal:
-    """A pair to look at.
+    """A pair to rate.
 
     Attributes:
-      number: counts the proposals of a search.
+      number: number of the proposal in the search.
+      pair: the pair.
       origin: "canonical", "random" or "changed".
     """
 
@@ -38,10 +39,10 @@ class Proposal:
 
 @define(eq=False)
 class Proposals:
-    """The pairs of a domain, as a search asks for them.
+    """The pairs of a domain, in the order in which a search rates them.
 
     Attributes:
-      made: how many there were so far.
+      made: number of proposals so far.
     """
 
     domain: Domain
@@ -53,10 +54,11 @@ class Proposals:
     _canonical: list[NeighbourPair] = field(factory=list, init=False)  # those that are left
 
     def new(self, count: int, best: Sequence[NeighbourPair]) -> list[Proposal]:
-        """Returns pairs that were not proposed before, as many as there are up to ``count``.
+        """Returns at most ``count`` pairs that were not proposed before.
 
         Args:
-          best: all pairs that were rated, the most promising in front.
+          count: the largest number of pairs.
+          best: all rated pairs, the most promising first.
         """
         found = self._from_canonical(count)
         parents = best[:_BEAM]
@@ -93,16 +95,16 @@ class Proposals:
         return self._proposal(self.domain.random_pair(self.rng, self.adjacency, self.group), "", "random")
 
     def _proposal(self, pair: Any, why: str, origin: str) -> Proposal | None:
-        """Returns a checked pair; None if its data sets are equal or it is known."""
+        """Returns a checked pair; None if its data sets are equal or it was proposed before."""
         try:
             d0, d1 = pair
         except (TypeError, ValueError):
-            raise InvalidArgumentError("domain", pair, "made what is no pair of data sets") from None
+            raise InvalidArgumentError("domain", pair, "made something that is not a pair of data sets") from None
         if self.domain.check(d0, d1, self.adjacency, self.group) == 0:
             return None
         try:
             key: Hashable = (record_key(d0), record_key(d1))
-        except InvalidArgumentError:  # data of the user's own kind: let it be looked at again
+        except InvalidArgumentError:  # user-defined data that can't be compared: the pair may be rated again
             key = self.made
         if key in self._known:
             return None

@@ -1,8 +1,8 @@
 """Data sets of records as domains of a search: lists over finitely many values, arrays of numbers or vectors in a box.
 
-Canonical pairs fill a data set with one extreme record, or with all in turn, and let an extreme record come, go or
-change, at the end or at the front, in small and in large data sets. Under ``Adjacency.LOCAL`` a data set is one record,
-the input of a local randomiser, and any two records are neighbours.
+The canonical pairs fill a data set with one extreme record, or with all of them in turn, and add, remove or change an
+extreme record at the end or at the front, in small and in large data sets. Under ``Adjacency.LOCAL`` a data set is one
+record, the input of a local randomiser, and any two records are neighbours.
 
 Loss streams of T rounds over N experts are ``RealRecords(low=0, high=1, least=T, most=T, dimension=N)`` under
 replace-one.
@@ -25,9 +25,9 @@ from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.audits.neighbours.domains import Pair, Rng
 from hockeystick.audits.neighbours.pairs import NeighbourPair, check_neighbours, checked_pair, record_key
 
-_LARGEST = 10**7  # records in a data set, and numbers in a record: a search holds many data sets
-_EXTREMES = 4  # records that canonical pairs are made of
-_LONG = 20  # records in the longest data set, where nothing else is said
+_LARGEST = 10**7  # records in a data set, and numbers in a record, because a search stores many data sets
+_EXTREMES = 4  # extreme records in canonical pairs
+_LONG = 20  # default number of records in the largest data set
 
 
 def _values(value: object) -> tuple[Any, ...]:
@@ -36,11 +36,11 @@ def _values(value: object) -> tuple[Any, ...]:
 
 @frozen(eq=False)
 class _Change:
-    """A pair by its parts: the records that both hold, and those of either at the positions ``at``."""
+    """The parts of a pair: the common records, and the records of each data set at the positions ``at``."""
 
     common: list[Any]
     at: list[int]
-    old: list[Any]  # none: the records of ``new`` are added
+    old: list[Any]  # empty if the records of ``new`` are added
     new: list[Any]
 
     def sides(self) -> tuple[list[Any], list[Any]]:
@@ -55,7 +55,7 @@ class _Change:
 
 @frozen(kw_only=True)
 class _Records:
-    """Data sets of ``least`` to ``most`` records. ``null`` is the record of replace-with-null."""
+    """Base class: data sets of ``least`` to ``most`` records. ``null`` is the record of replace-with-null."""
 
     least: int = 0
     most: int = _LONG
@@ -66,7 +66,7 @@ class _Records:
         least = integer("least", self.least, low=0, high=_LARGEST)
         integer("most", self.most, low=max(1, least), high=_LARGEST)
 
-    # What a kind of record has to say for itself.
+    # Methods that depend on the kind of records.
 
     def _extremes(self) -> list[Any]:
         raise NotImplementedError
@@ -89,9 +89,9 @@ class _Records:
     # The domain.
 
     def canonical(self, adjacency: Adjacency, group: int) -> Sequence[NeighbourPair]:
-        """Fillings by one extreme record or by all in turn, and an extreme record that comes, goes or changes.
+        """Returns pairs with fillings by extreme records, and with an extreme record added, removed or changed.
 
-        Of finitely many values, each comes, goes or changes at least once.
+        If the records have finitely many values, each value is added, removed or changed at least once.
         """
         sizes, extremes = self._common_sizes(adjacency, group), self._extremes()
         changes, rest = self._changes(adjacency, extremes, group), self._rest(adjacency, group)
@@ -109,7 +109,7 @@ class _Records:
         return list(found.values())
 
     def _changes(self, adjacency: Adjacency, records: list[Any], group: int) -> list[tuple[list[Any], list[Any]]]:
-        """Ways in which a group that acts as one can come or change."""
+        """Returns the (old, new) records of a group whose members are all equal."""
         if adjacency is Adjacency.ADD_OR_REMOVE_ONE:
             return [([], [b] * group) for b in records]
         if adjacency is Adjacency.REPLACE_WITH_NULL:
@@ -118,7 +118,7 @@ class _Records:
         return [([a] * group, [b] * group) for a, b in itertools.combinations(records, 2)]
 
     def _rest(self, adjacency: Adjacency, group: int) -> list[tuple[list[Any], list[Any]]]:
-        """The same of the records that are no extremes, each of them once or twice."""
+        """Returns such (old, new) records for the values that are not extreme, each of them once or twice."""
         others = self._others()
         if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
             return self._changes(adjacency, others, group)
@@ -126,7 +126,7 @@ class _Records:
         return [([a] * group, [b] * group) for a, b in neighbours]
 
     def random_pair(self, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
-        """Returns records of few values, drawn at random, and where a random move by a group of them leads."""
+        """Returns random records of few distinct values, before and after a random change of a group."""
         sizes = self._common_sizes(adjacency, group)
         size = int(rng.integers(sizes.start, sizes.stop))
         palette = [self._draw(rng) for _ in range(int(rng.choice([1, 2, max(1, size)])))]
@@ -138,7 +138,7 @@ class _Records:
         return self._packed(_Change(common, at, self._old(rng, adjacency, group), new), adjacency)
 
     def mutate(self, pair: Pair, rng: Rng, adjacency: Adjacency, group: int) -> Pair:
-        """Returns the pair with a detail changed: one or all of the common records, their number, or one that moves."""
+        """Returns the pair with one change: in one or all common records, in their number, or in the differing ones."""
         change = self._parts(pair, adjacency)
         common, at, old, new = (list(part) for part in (change.common, change.at, change.old, change.new))
         if not new:  # equal data sets
@@ -163,12 +163,12 @@ class _Records:
         return self._packed(_Change(common, at, old, new), adjacency)
 
     def check(self, d0: Any, d1: Any, adjacency: Adjacency, group: int) -> int:
-        """Returns in how many records two data sets differ; raises NotNeighboursError if they are no neighbours."""
+        """Returns the number of records in which two data sets differ; raises NotNeighboursError if it is too large."""
         for name, data in (("d0", d0), ("d1", d1)):
             records = [data] if adjacency is Adjacency.LOCAL else list(data)
             if adjacency is not Adjacency.LOCAL and not self.least <= len(records) <= self.most:
-                reason = f"holds {len(records)} records; the domain's hold {self.least} to {self.most}"
-                raise InvalidArgumentError(name, data, reason)
+                reason = f"has {len(records)} records"
+                raise InvalidArgumentError(name, data, reason, f"give {self.least} to {self.most}, as in the domain")
             if adjacency is Adjacency.REPLACE_WITH_NULL:
                 blank = record_key(self._blank())
                 records = [record for record in records if record_key(record) != blank]
@@ -177,7 +177,7 @@ class _Records:
         return check_neighbours(d0, d1, adjacency, group=group, ordered=self.ordered, null=self._blank())
 
     def _common_sizes(self, adjacency: Adjacency, group: int) -> range:
-        """How many records the two data sets may share."""
+        """Returns the possible numbers of common records of two data sets."""
         if adjacency is Adjacency.LOCAL:
             return range(0, 1)
         least = self.least if adjacency is Adjacency.ADD_OR_REMOVE_ONE else max(self.least - group, 0)
@@ -214,7 +214,7 @@ class _Records:
         return _Change(common, at, [a[j] for j in at], [b[j] for j in at])
 
     def _blank(self) -> Any:
-        """The record of replace-with-null, of the type that records have."""
+        """Returns the record of replace-with-null, in the type of the records."""
         return self.null
 
     def _packed(self, change: _Change, adjacency: Adjacency) -> Pair:
@@ -231,16 +231,23 @@ class _Records:
 
 @frozen(kw_only=True)
 class FiniteRecords(_Records):
-    """Lists of records that take one of finitely many values.
+    """The domain of lists of records with finitely many values.
 
     Attributes:
-      values: the values; canonical pairs are made of the first, the last and two between, or all of four.
-      least, most: sizes of data sets; a pair of a group of k needs room for k records to come or go.
-      null: the record that replace-with-null puts in a record's place; need not be one of the values.
-      ordered: as for :func:`hockeystick.audits.neighbours.pairs.record_distance`.
+      values: the values; canonical pairs use the first, the last and two values in between.
+      least, most: sizes of data sets; pairs for a group of k need room for k records.
+      null: the record that replaces a record under replace-with-null; it need not be one of the values.
+      ordered: as in :func:`hockeystick.audits.neighbours.pairs.record_distance`.
 
     Raises:
-      InvalidArgumentError: fewer than two values, or sizes out of order.
+      InvalidArgumentError: there are fewer than two values, or the sizes are out of order.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import FiniteRecords
+      >>> domain = FiniteRecords(values=["no", "yes"], most=3)
+      >>> domain.check(["no"], ["no", "yes"], Adjacency.ADD_OR_REMOVE_ONE, group=1)
+      1
     """
 
     values: tuple[Any, ...] = field(converter=_values)
@@ -248,7 +255,7 @@ class FiniteRecords(_Records):
     def __attrs_post_init__(self) -> None:
         self._check_sizes()
         if len(self.values) < 2:
-            raise InvalidArgumentError("values", self.values, "leaves nothing to tell apart", "give at least two")
+            raise InvalidArgumentError("values", self.values, "has fewer than two values", "give at least two")
 
     def _extremes(self) -> list[Any]:
         last = len(self.values) - 1
@@ -277,18 +284,26 @@ class FiniteRecords(_Records):
 
 @frozen(kw_only=True)
 class RealRecords(_Records):
-    """Arrays of numbers, or of vectors, in a box: shape (records,) or (records, dimension).
+    """The domain of arrays of numbers, or of vectors, in a box: shape (records,) or (records, dimension).
 
     Attributes:
-      low, high: ends of the range of every number: numbers, or vectors of shape (dimension,).
-      dimension: numbers in a record; None for records that are one number.
-      integral: whole numbers only.
-      least, most: sizes of data sets; a pair of a group of k needs room for k records to come or go.
-      null: the record that replace-with-null puts in a record's place; by default all zeros.
-      ordered: as for :func:`hockeystick.audits.neighbours.pairs.record_distance`.
+      low, high: range of every number: numbers, or vectors of shape (dimension,).
+      dimension: number of coordinates of a record; None for records that are single numbers.
+      integral: whether all numbers are whole.
+      least, most: sizes of data sets; pairs for a group of k need room for k records.
+      null: the record that replaces a record under replace-with-null; default: all zeros.
+      ordered: as in :func:`hockeystick.audits.neighbours.pairs.record_distance`.
 
     Raises:
-      InvalidArgumentError: ends that are not finite, of another shape or out of order; sizes out of order.
+      InvalidArgumentError: ``low`` and ``high`` are not finite, have another shape or are out of order; or the sizes
+        are out of order.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.audits import RealRecords, group_pairs
+      >>> pair = group_pairs(RealRecords(low=0, high=1, least=2, most=2), Adjacency.REPLACE_ONE)[0]
+      >>> pair.d0.tolist(), pair.d1.tolist()
+      ([0.0, 0.0], [0.0, 1.0])
     """
 
     low: Any
@@ -326,7 +341,7 @@ class RealRecords(_Records):
         return found[: _EXTREMES + (self.dimension is not None)]
 
     def _corners(self, low: FloatArray, high: FloatArray) -> Iterator[FloatArray]:
-        """One half of the coordinates high and the other low, and the reverse; one coordinate high."""
+        """Yields records with half of the coordinates high and the others low, the reverse, and one coordinate high."""
         if self.dimension is not None and self.dimension > 1:
             half = np.arange(self.dimension) < self.dimension // 2
             yield np.where(half, high, low)
@@ -340,7 +355,7 @@ class RealRecords(_Records):
         return self._record(rng.uniform(low, high))
 
     def _nudge(self, record: Any, rng: Rng) -> Any:
-        """Some of the coordinates take a step of a random size, or go to an end; from time to time anything."""
+        """Returns a record in which some coordinates take a random step or go to an end; sometimes a new record."""
         low, high = self._box
         if rng.random() < 0.1:
             return self._draw(rng)
@@ -377,7 +392,7 @@ class RealRecords(_Records):
         if not ((low <= numbers) & (numbers <= high)).all():
             raise InvalidArgumentError(name, records, "are outside the domain", f"give {self.low} to {self.high}")
         if self.integral and not (numbers == np.round(numbers)).all():
-            raise InvalidArgumentError(name, records, "are not integral", "the domain holds whole numbers")
+            raise InvalidArgumentError(name, records, "are not integral", "give whole numbers")
 
 
 def _is(a: Any, b: Any) -> bool:

@@ -1,22 +1,20 @@
-"""The search for the two neighbouring data sets on which a claim fails worst, and the audit of what it found.
+"""The search for the two neighbouring data sets on which a claim fails worst.
 
-Many mechanisms are private on most pairs of data sets and not on all: one forgets to clip large values, one answers
+Many mechanisms are private on most pairs of data sets but not on all: one does not clip large values, one answers
 exactly when a count is 0, one scales its noise to the data. The search rates pairs of a domain
 (:mod:`hockeystick.audits.neighbours.domains`) on few samples each: canonical and random ones first, then changed copies
-of the best (:mod:`hockeystick.audits.neighbours.proposals`). In each round half of the samples go to new pairs, and the
-other half to the best of them, twice as many for half as many pairs each time (successive halving: Karnin, Koren and
-Somekh 2013).
+of the best (:mod:`hockeystick.audits.neighbours.proposals`). In each round half of the samples are for new pairs, and
+the other half for the best of them, twice as many for half as many pairs each time (successive halving: Karnin, Koren
+and Somekh 2013).
 
-A pair is rated by the excess of epsilon over the claim that its samples show: an event is chosen on some of them
+The score of a pair is the excess of epsilon over the claim in its samples: an event is chosen on some of them
 (:func:`hockeystick.audits.attacks.choose_event.choose_event`) and counted on others, and the score is the largest
-log((p - delta_i)/q) - epsilon_i over the points of the claim, p and q being one-sided Clopper-Pearson bounds at 90 %.
-Scores decide what is looked at next and nothing else.
+log((p - delta_i)/q) - epsilon_i over the points of the claim, where p and q are one-sided Clopper-Pearson bounds at
+90 %. Scores only guide the search.
 
-What is found bounds nothing. :mod:`hockeystick.audits.neighbours.audit` audits it, with samples that the search never
-saw.
+The result of a search is not a bound. :mod:`hockeystick.audits.neighbours.audit` audits it with new samples.
 
-A long search can be kept in a file while it runs, and goes on from there
-(:mod:`hockeystick.audits.neighbours.journal`).
+A long search can store its progress in a file and resume from it (:mod:`hockeystick.audits.neighbours.journal`).
 """
 
 from __future__ import annotations
@@ -45,22 +43,24 @@ from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import Stream, Target, TargetError, known_seed
 
 _LEVEL = 0.1  # of each of the two bounds in a score
-_FLOOR = -1e3  # a score where the event was never seen
+_FLOOR = -1e3  # score of an event that was never seen
 
-_SAMPLES, _PROPOSALS = 0, 1  # what seeds are derived for; searched audits have another
+_SAMPLES, _PROPOSALS = 0, 1  # purposes of the derived seeds; searched audits have another
 
 Progress = Callable[[int, int], object]
 
 
 @frozen(eq=False)
 class RatedPair:
-    """A pair and what the search's samples say of it. None of it bounds anything.
+    """A pair and its rating by a search, which is not a bound.
+
+    See :func:`search_neighbours` for an example.
 
     Attributes:
       pair: the data sets.
-      score: by how much epsilon exceeds the claim, cautiously; negative if nothing shows.
-      event: the event it was rated by, in words.
-      samples: outputs drawn from each data set.
+      score: a cautious estimate of the excess of epsilon over the claim; negative if there is none.
+      event: the event of the rating, in words.
+      samples: number of outputs drawn from each data set.
       origin: "canonical", "random" or "changed".
     """
 
@@ -73,14 +73,16 @@ class RatedPair:
 
 @frozen(eq=False)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
+
+    See :func:`search_neighbours` for an example.
 
     Attributes:
-      pairs: all rated pairs, the most promising in front.
-      samples: outputs drawn from each data set, over all pairs.
-      history: per round the outputs drawn so far and the best score so far.
-      seed: of everything that was drawn; the same seed searches the same pairs.
-      interrupted: whether the search was stopped (KeyboardInterrupt) before its budget was spent.
+      pairs: all rated pairs, the most promising first.
+      samples: number of outputs drawn from each data set, over all pairs.
+      history: for each round, the number of outputs so far and the best score so far.
+      seed: seed of all random numbers; the same seed searches the same pairs.
+      interrupted: whether the search was stopped (KeyboardInterrupt) before all samples were drawn.
       failures: pairs on which the target raised, and the errors.
     """
 
@@ -114,30 +116,40 @@ def search_neighbours(
 ) -> SearchResult:
     """Searches a domain for the pair of neighbours on which a claim fails worst.
 
-    The result rates pairs and bounds nothing: audit the best pair with *other* samples, as
+    The result is a rating, not a bound. The best pair must be audited with *other* samples, as
     :func:`hockeystick.audits.neighbours.audit.audit_with_search` does.
 
     Args:
-      target: as for :func:`hockeystick.audits.audit`.
-      domain: the data sets; see :mod:`hockeystick.audits.neighbours.domains`. Every pair is checked to be one of
-        neighbours.
-      claim: what is to be refuted, for the group size and the neighbouring relation given here.
-      adjacency, group: which data sets are neighbours, and how many records may differ.
-      samples: outputs to draw from *each* data set, over all pairs together; never exceeded.
-      samples_per_pair: of these, for the first look at a pair; at least 20.
-      rounds: of new pairs; from the second one on most are changed copies of the best.
-      rng: a seed, or a generator that gives one; by default a fresh seed.
-      exceptions_as_output: as for :func:`hockeystick.audits.audit`. Otherwise a pair on which the target raises is set
-        aside.
-      checkpoint: a file in which the search is kept while it runs. If it is there, the search goes on from it, and
-        finds what it would have found at once; it is removed at the end. The target must be the same.
-      progress: called as ``progress(done, total)`` with numbers of outputs, of both data sets together.
+      target: as in :func:`hockeystick.audits.audit`.
+      domain: the data sets; see :mod:`hockeystick.audits.neighbours.domains`. Every pair is checked to be neighbouring.
+      claim: the claim to refute, for this neighbouring relation and group size.
+      adjacency, group: the neighbouring relation, and the number of records that may differ.
+      samples: largest number of outputs from *each* data set, over all pairs together.
+      samples_per_pair: number of these outputs for the first rating of a pair; at least 20.
+      rounds: number of rounds of new pairs; from the second round on, most are changed copies of the best.
+      rng: a seed, or a generator that draws one; default: a fresh seed.
+      exceptions_as_output: as in :func:`hockeystick.audits.audit`. By default, a pair on which the target raises is
+        set aside.
+      checkpoint: a file that stores the progress of the search. If it exists, the search resumes from it, with the
+        same result. The file is removed at the end. The target must be the same.
+      progress: called as ``progress(done, total)`` with numbers of outputs, both data sets together.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
-      NotNeighboursError: the domain made data sets that are no neighbours.
+      NotNeighboursError: the domain made data sets that are not neighbours.
       TargetError: the target raised, or could not be read, on every pair.
-      KeyboardInterrupt: before any pair was rated. Later the best so far is returned.
+      KeyboardInterrupt: the search was interrupted before any pair was rated; later, the best so far is returned.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> from hockeystick.audits import RealRecords, search_neighbours
+      >>> def unclipped_sum(data, rng, runs):  # private for records in [0, 1] only
+      ...     return data.sum() + rng.laplace(0.0, 1.0, runs)
+      >>> found = search_neighbours(
+      ...     unclipped_sum, RealRecords(low=0, high=9, most=3), hs.Claim(1.0),
+      ...     adjacency=hs.accounting.Adjacency.ADD_OR_REMOVE_ONE, samples=4000, rng=1)
+      >>> float(abs(found.best.pair.d0.sum() - found.best.pair.d1.sum())), found.best.score > 1
+      (9.0, True)
     """
     plan = SearchPlan.checked(
         target,
@@ -161,7 +173,7 @@ def search_neighbours(
 
 @frozen(eq=False, kw_only=True)
 class SearchPlan:
-    """A search whose arguments are checked; see :func:`search_neighbours`."""
+    """The checked arguments of a search; see :func:`search_neighbours`."""
 
     target: Target
     domain: Domain
@@ -208,12 +220,12 @@ class SearchPlan:
         )
 
     def digest(self, *more: object) -> str:
-        """Returns a name of what the search, and ``more`` after it, is asked to do; see ``checkpoint.digest``."""
-        asked = (self.domain, self.claim, self.adjacency, self.group, self.budget, self.first, self.rounds)
-        return digest("search", *asked, self.target.catch, *more)
+        """Returns the digest of the search's arguments and of ``more``; see ``checkpoint.digest``."""
+        own = (self.domain, self.claim, self.adjacency, self.group, self.budget, self.first, self.rounds)
+        return digest("search", *own, self.target.catch, *more)
 
     def search(self, seed: int, journal: Journal | None, progress: Progress | None) -> SearchResult:
-        """Returns what is found; a journal keeps its looks and stays."""
+        """Returns the result of the search; the journal, if any, records it."""
         rng = np.random.default_rng(child_seed(seed, _PROPOSALS))
         proposals = Proposals(self.domain, self.adjacency, self.group, rng)
         search = _Search(self, child_seed(seed, _SAMPLES), proposals, journal, progress)
@@ -243,8 +255,8 @@ class _Candidate:
     """A pair and its samples so far.
 
     Attributes:
-      drawn: outputs from each data set.
-      owed: outputs of looks that a journal told of, which count as drawn: drawn again before any other.
+      drawn: number of outputs from each data set.
+      owed: sizes of looks from a journal, whose outputs count as drawn but have to be drawn again before any other.
     """
 
     number: int
@@ -265,13 +277,14 @@ class _Candidate:
         return cls(number, pair, proposal.origin, streams)
 
     def draw(self, size: int, counted: Callable[[int], None] = lambda _: None) -> tuple[Table, Table]:
-        """Returns new outputs as read by the layouts known so far, and keeps them for the choices to come.
+        """Returns new outputs, read with the layouts known so far, and stores them for later choices.
 
         Args:
-          counted: called with the size of each piece, as soon as it is drawn.
+          size: number of outputs from each data set.
+          counted: called with the size of each piece as soon as it is drawn.
 
         Raises:
-          TargetError: the target raised, or could not be read.
+          TargetError: the target raised, or its outputs can't be read.
         """
         vectorised = self.streams[0].target.vectorised
         found: tuple[list[Table], list[Table]] = ([], [])
@@ -285,13 +298,13 @@ class _Candidate:
                 require_outputs(stream)
             for closed in (True, False):
                 self.book.closed = closed
-                kept = found if closed else self.tables
+                tables = found if closed else self.tables
                 for side, output in enumerate(outputs):
-                    kept[side].append(read(output, piece, self.book, vectorised=vectorised))
+                    tables[side].append(read(output, piece, self.book, vectorised=vectorised))
         return Table.join(found[0]), Table.join(found[1])
 
     def draw_owed(self) -> None:
-        """Draws the outputs of looks that were recalled, by the same generators and in the same pieces."""
+        """Draws the outputs of recalled looks again, with the same generators and in the same pieces."""
         owed, self.owed = self.owed, []
         for number, size in enumerate(owed):
             for part in (size // 2, size - size // 2) if number == 0 else (size,):
@@ -300,7 +313,7 @@ class _Candidate:
 
 @define(eq=False)
 class _State:
-    """How far a search has come; see :class:`SearchResult`."""
+    """The progress of a search; see :class:`SearchResult`."""
 
     spent: int = 0
     rated: list[_Candidate] = field(factory=list)
@@ -313,7 +326,7 @@ class _State:
 
 @frozen(eq=False)
 class _Search:
-    """A search under way: what it was asked to do, and its state."""
+    """A running search."""
 
     plan: SearchPlan
     seed: int
@@ -323,7 +336,7 @@ class _Search:
     state: _State = field(factory=_State, init=False)
 
     def round(self, until: int) -> None:
-        """Rates new pairs, then the best of all more closely, until ``until`` outputs are drawn."""
+        """Rates new pairs, then rates the best of all with more samples, until ``until`` outputs are drawn."""
         first, state = self.plan.first, self.state
         room = (until - state.spent) // first
         new = self._new(max(1, (room + 1) // 2))
@@ -344,7 +357,7 @@ class _Search:
         return [_Candidate.of(proposal, self.plan.target, self.seed) for proposal in proposed]
 
     def _look(self, candidate: _Candidate, size: int, until: int) -> None:
-        """Draws up to ``size`` more outputs and rates the pair anew, by an event that was chosen without them."""
+        """Draws up to ``size`` more outputs and rates the pair again, by an event that was chosen without them."""
         size = min(size, until - self.state.spent)
         if size < (2 if candidate.drawn else MINIMUM_SAMPLES):
             return
@@ -363,7 +376,7 @@ class _Search:
             self.journal.keep(look)
 
     def _made(self, candidate: _Candidate, marked: int, size: int) -> tuple[Look, TargetError | None]:
-        """Returns a new look, and what the target raised, if it did."""
+        """Returns a new look, and the target's error, if any."""
         before, rest = self.state.spent, size
         try:
             candidate.draw_owed()
@@ -381,7 +394,7 @@ class _Search:
         return Look(pair=candidate.number, mark=marked, size=size, drawn=size, score=score, event=str(event)), None
 
     def _recalled(self, candidate: _Candidate, look: Look) -> tuple[Look, TargetError | None]:
-        """Takes a look as an earlier run made it. Its outputs are drawn again if ever they are needed."""
+        """Returns a look of an earlier run, and its error, if any; its outputs are drawn again only when needed."""
         self._count(candidate, look.drawn)
         candidate.owed.append(look.size)
         self._report()
@@ -406,7 +419,7 @@ class _Search:
 
 
 def _score(x: int, y: int, trials: int, claim: Claim) -> float:
-    """Returns by how much epsilon exceeds the claim, at the point where it does most."""
+    """Returns the largest excess of epsilon over the claim at any of its points."""
     low, _ = clopper_pearson(x, trials, confidence=1 - _LEVEL, side="lower")
     _, high = clopper_pearson(y, trials, confidence=1 - _LEVEL, side="upper")
     shown = [math.log((low - delta) / high) - epsilon for epsilon, delta in claim.points if low > delta]
@@ -414,10 +427,10 @@ def _score(x: int, y: int, trials: int, claim: Claim) -> float:
 
 
 def require_outputs(stream: Stream) -> None:
-    """Refuses a stream in which the target raised.
+    """Checks that the target did not raise in a stream.
 
     Raises:
-      TargetError: with the target's last error as its cause.
+      TargetError: it did; its last error is the cause.
     """
     if stream.error is not None:
         text = " ".join(f"{type(stream.error).__name__}: {stream.error}".split())
@@ -426,5 +439,5 @@ def require_outputs(stream: Stream) -> None:
 
 
 def child_seed(seed: int, *key: int) -> int:
-    """Returns the seed of one purpose, independent of those of others and of the seed itself."""
+    """Returns the seed for one purpose, independent of those for other purposes and of ``seed`` itself."""
     return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -1,1 +1,1 @@
-"""Audits of one run with many canaries."""
+"""Audits of a single run with many canaries."""

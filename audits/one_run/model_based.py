@@ -1,7 +1,7 @@
-"""Estimates of epsilon that rest on a model. They are no bounds unless the model is true, and decide no verdict.
+"""Estimates of epsilon that assume a model. They are not bounds unless the model is true, and affect no verdict.
 
-Each is an :class:`Estimate` that names its assumption. They are here because they are sharp where their model holds,
-and because they are widely quoted; off their model they can be far above the truth, with any confidence.
+Each is an :class:`Estimate` that states its assumption. They are widely quoted, and sharp if their model holds. If it
+does not, they can be far above the truth at any confidence level.
 """
 
 from __future__ import annotations
@@ -29,17 +29,19 @@ _LARGEST = 700.0
 
 @frozen
 class Estimate:
-    """An estimate of epsilon at delta. It is not a bound; ``assumption`` says what would make it one.
+    """An estimate of epsilon at delta, which is a bound only under its ``assumption``.
+
+    See :func:`estimate_gaussian` for an example.
 
     Attributes:
       epsilon: the estimate.
-      low, high: the interval around it; ``high`` is infinite where only a lower end is given.
-      delta: where epsilon is stated.
-      confidence: of the interval.
-      kind: "confidence": a true model's epsilon lies in it so often; "credible": a posterior probability.
-      assumption: in words.
-      method: in words, with its source.
-      mu, mu_low: the parameter of Gaussian DP behind it, where there is one.
+      low, high: the interval around it; ``high`` is infinite if there is only a lower end.
+      delta: the delta of epsilon.
+      confidence: confidence level, or posterior probability, of the interval.
+      kind: "confidence" for a confidence interval under the model; "credible" for a posterior probability.
+      assumption: the model in words.
+      method: the method in words, with its source.
+      mu, mu_low: the parameter of Gaussian DP and its lower bound, if the method has them.
     """
 
     epsilon: float
@@ -54,7 +56,7 @@ class Estimate:
     mu_low: float | None = None
 
     def __str__(self) -> str:
-        mean = f"estimate (no bound): epsilon {self.epsilon:.4g} in [{self.low:.4g}, {self.high:.4g}]"
+        mean = f"estimate (not a bound): epsilon {self.epsilon:.4g} in [{self.low:.4g}, {self.high:.4g}]"
         return f"{mean} at delta={self.delta:g}, {self.kind} {self.confidence:g}; {self.method}; if {self.assumption}"
 
 
@@ -67,20 +69,26 @@ def estimate_gaussian(
     delta: float,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Estimates epsilon from the errors of one test, as if the trade-off curve were Gaussian.
+    """Estimates epsilon from the errors of one test, assuming a Gaussian trade-off curve.
 
     A mu-Gaussian-DP mechanism allows no test with Phi^-1(1 - FPR) - Phi^-1(FNR) > mu (Dong, Roth & Su 2022). Both rates
-    are replaced by Clopper-Pearson upper bounds at half the error each. So ``mu_low`` is a valid bound whatever the
-    mechanism: it is mu'-GDP for no mu' below. The step from mu to epsilon at delta is what needs the model.
+    are replaced by Clopper-Pearson upper bounds at half the error each. So ``mu_low`` is a valid bound for every
+    mechanism, which is not mu'-GDP for any mu' below it. Only the step from mu to epsilon at delta needs the model.
 
     Args:
-      false_positives, negatives: errors and trials on the data set without the record; the trials independent.
-      false_negatives, positives: errors and trials on the one with it.
+      false_positives, negatives: errors and independent trials on the data set without the record.
+      false_negatives, positives: errors and independent trials on the data set with the record.
       delta: in (0, 1).
-      confidence: in (0.5, 1), of the lower end.
+      confidence: confidence level of the lower end, in (0.5, 1).
 
     Raises:
       InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.audits import estimate_gaussian
+      >>> found = estimate_gaussian(160, 1000, 160, 1000, delta=1e-5)  # the rates of mu = 2
+      >>> round(found.mu, 1), round(found.mu_low, 1), round(found.epsilon, 1), round(found.low, 1)
+      (2.0, 1.8, 9.9, 8.8)
     """
     x, n, y, m = _errors(false_positives, negatives, false_negatives, positives)
     delta, confidence = _levels(delta, confidence)
@@ -103,20 +111,30 @@ def estimate_gaussian(
 def estimate_sum_statistic(
     scores: npt.ArrayLike, included: npt.ArrayLike, *, delta: float, confidence: float = 0.95
 ) -> Estimate:
-    """Estimates epsilon from the difference of mean scores of canaries that were in and out, in standard deviations.
+    """Estimates epsilon from the standardised difference of the mean scores of included and excluded canaries.
 
-    As if the scores of one run were independent, normal with one variance, and shifted by mu where the canary was in:
-    the difference in means is then normal with variance 1/n + 1/n' + mu^2/2(n + n') to first order (the sum statistic
-    of one-run audits; the interval is Hedges & Olkin's 1985 for a standardised mean difference).
+    It assumes that the scores of one run are independent and normal with one variance, and shifted by mu for included
+    canaries. To first order, the difference of the means is then normal with variance 1/n + 1/n' + mu^2/2(n + n') (the
+    sum statistic of one-run audits; the interval is that of Hedges & Olkin 1985 for a standardised mean difference).
 
     Args:
       scores: finite, shape (canaries,); see :func:`hockeystick.audits.one_run.one_run.one_run_verdict`.
-      included: whether each was in, same shape.
+      included: whether each canary was included, same shape.
       delta: in (0, 1).
-      confidence: in (0.5, 1), of the lower end.
+      confidence: confidence level of the lower end, in (0.5, 1).
 
     Raises:
-      InvalidArgumentError: an argument is outside its domain, fewer than two canaries on a side, or no spread at all.
+      InvalidArgumentError: an argument is outside its domain, fewer than two canaries are included or excluded, or the
+        scores have no spread.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import estimate_sum_statistic
+      >>> included = np.arange(2000) % 2 == 0
+      >>> scores = np.random.default_rng(1).normal(included, 1.0)  # mu = 1
+      >>> found = estimate_sum_statistic(scores, included, delta=1e-5)
+      >>> round(found.mu, 1), round(found.mu_low, 1)
+      (1.0, 0.9)
     """
     delta, confidence = _levels(delta, confidence)
     inside, outside = _sides(scores, included)
@@ -142,19 +160,29 @@ def estimate_sum_statistic(
 def estimate_independent_canaries(
     scores: npt.ArrayLike, included: npt.ArrayLike, *, threshold: float, delta: float = 0.0, confidence: float = 0.95
 ) -> Estimate:
-    """Estimates epsilon as if every canary were a run of its own: error rates of one threshold, Clopper-Pearson.
+    """Estimates epsilon from the error rates of one threshold, treating every canary as a run of its own.
 
-    Valid for several canaries in one run if they do not interact; for one canary a run it is an ordinary bound.
+    The Clopper-Pearson bound is valid for several canaries in one run if they do not interact, and always valid for one
+    canary a run.
 
     Args:
       scores: finite, shape (canaries,) or (runs, canaries).
-      included: whether each was in, same shape.
-      threshold: a score of at least this is a guess "in"; fixed before the scores were seen.
-      delta: in [0, 1].
-      confidence: in (0.5, 1), of the lower end.
+      included: whether each canary was included, same shape.
+      threshold: a canary counts as included if its score is at least this; fixed before the scores were seen.
+      delta: in [0, 1).
+      confidence: confidence level of the lower end, in (0.5, 1).
 
     Raises:
-      InvalidArgumentError: an argument is outside its domain, or no canary on a side.
+      InvalidArgumentError: an argument is outside its domain, or no canary is included or none is excluded.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import estimate_independent_canaries
+      >>> included = np.arange(2000) % 2 == 0
+      >>> flipped = np.random.default_rng(1).random(2000) < 0.27  # randomised response, epsilon = 1
+      >>> found = estimate_independent_canaries(1.0 * (included ^ flipped), included, threshold=0.5)
+      >>> round(found.low, 1), round(found.epsilon, 1)
+      (0.9, 1.0)
     """
     delta, confidence = _levels(delta, confidence, zero=True)
     threshold = real("threshold", threshold)
@@ -189,12 +217,12 @@ def estimate_bayesian(
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Returns the posterior median and equal-tailed credible interval of the epsilon that one test's errors imply.
+    """Returns the posterior median and equal-tailed credible interval of epsilon, given the errors of one test.
 
-    FPR and FNR have independent Jeffreys posteriors, Beta(errors + 1/2, successes + 1/2); epsilon is the least with
-    (FPR, FNR) in the privacy region (Zanella-Beguelin et al. 2023). Its distribution function is a one-dimensional
-    integral: over FPR, of the posterior probability of the FNRs that the region allows. The trapezoidal rule on the
-    normal scale of FPR's quantiles gives it to about 1e-4.
+    FPR and FNR have independent Jeffreys posteriors, Beta(errors + 1/2, successes + 1/2), and epsilon is the least with
+    (FPR, FNR) in the privacy region (Zanella-Beguelin et al. 2023). Its distribution function is the integral over FPR
+    of the posterior probability of the FNRs in the region. The trapezoidal rule on the normal scale of FPR's quantiles
+    gives it to about 1e-4.
 
     Args:
       false_positives, negatives, false_negatives, positives: see :func:`estimate_gaussian`.
@@ -203,6 +231,12 @@ def estimate_bayesian(
 
     Raises:
       InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.audits import estimate_bayesian
+      >>> found = estimate_bayesian(270, 1000, 270, 1000)  # randomised response, epsilon = 1
+      >>> round(found.low, 1), round(found.epsilon, 1), round(found.high, 1)
+      (0.9, 1.0, 1.1)
     """
     x, n, y, m = _errors(false_positives, negatives, false_negatives, positives)
     delta, confidence = _levels(delta, confidence, zero=True)
@@ -214,7 +248,7 @@ def estimate_bayesian(
     )
 
     def below(epsilon: float) -> float:
-        """Posterior probability that the epsilon is at most this."""
+        """Returns the posterior probability that the true epsilon is at most ``epsilon``."""
         ratio = math.exp(epsilon)
         low = np.maximum(1 - delta - ratio * fpr, (1 - delta - fpr) / ratio)
         high = np.minimum(delta + ratio * (1 - fpr), 1 - (fpr - delta) / ratio)
@@ -260,7 +294,7 @@ def _gaussian(mu: float, low: float, delta: float, confidence: float, assumption
 
 
 def _epsilon(fnr: float, fpr: float, delta: float) -> float:
-    """Returns the least epsilon >= 0 that allows both rates, neither of them 0."""
+    """Returns the least epsilon >= 0 that allows the two rates, which are above 0."""
     ratios = ((1 - delta - fnr) / fpr, (1 - delta - fpr) / fnr)
     return max(0.0, *(math.log(ratio) for ratio in ratios if ratio > 0))
 
@@ -270,7 +304,7 @@ def _levels(delta: object, confidence: object, *, zero: bool = False) -> tuple[f
     if at == 0.0 and not zero:
         raise InvalidArgumentError("delta", delta, "makes the epsilon of Gaussian noise infinite", "give one above 0")
     if at == 1.0:
-        raise InvalidArgumentError("delta", delta, "leaves nothing to estimate", "give one below 1")
+        raise InvalidArgumentError("delta", delta, "allows every mechanism", "give one below 1")
     return at, real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
 
 
@@ -285,6 +319,6 @@ def _errors(x: object, n: object, y: object, m: object) -> tuple[int, int, int, 
 
 
 def _sides(scores: object, included: object) -> tuple[FloatArray, FloatArray]:
-    """Returns the scores of canaries that were in, and of those that were out."""
+    """Returns the scores of included and of excluded canaries."""
     s, inside = read_canaries(scores, included)
     return s[inside], s[~inside]

@@ -1,15 +1,16 @@
-"""Auditing in one run: many canaries, each in the training data or not by its own secret coin.
+"""Audits in one run: many canaries, each included in the training data or not by its own secret coin.
 
-:meth:`OneRunDesign.draw` tosses the coins; training and scoring happen wherever they happen; :func:`one_run_verdict`
-turns scores and coins into a verdict. From the scores alone, some coins are guessed: "in" for the highest, "out" for
-the lowest, nothing for the rest. A private mechanism allows only so many right guesses:
-:mod:`hockeystick.audits.one_run.right_guesses` says how many, exactly. How many to guess is fixed by the caller, or
-chosen on canaries that have no further part, or tried out on a grid that is fixed beforehand and paid for.
+:meth:`OneRunDesign.draw` tosses the coins; the caller trains and scores anywhere; :func:`one_run_verdict` makes a
+verdict of scores and coins. It guesses some coins from the scores alone: "in" for the highest scores, "out" for the
+lowest, and no guess for the others. A private mechanism limits the number of right guesses, and
+:mod:`hockeystick.audits.one_run.right_guesses` computes the limit exactly. The number of guesses is fixed by the
+caller, or chosen on canaries that are not used otherwise, or taken from a fixed grid with a correction for multiple
+tests.
 
-Several runs. Give scores of shape (runs, canaries), with fresh coins for every run. A coin moves one run only, so all
-runs together are one mechanism that is as private for each single coin, and all coins count as one run's would. That
-holds whether or not the canaries of one run interact. To treat them as so many independent samples of two
-distributions, as :func:`hockeystick.audits.bounds.two_counts.frontier` does, is valid only if they don't; see
+For several runs, give scores of shape (runs, canaries), with fresh coins for every run. A coin affects one run only, so
+all runs together are one mechanism that is equally private for each single coin, and the coins of all runs count like
+those of one run. This holds even if the canaries of a run interact. To treat them as independent samples of two laws,
+as :func:`hockeystick.audits.bounds.two_counts.frontier` does, is valid only if they do not interact; see
 :mod:`hockeystick.audits.one_run.model_based`.
 """
 
@@ -49,7 +50,7 @@ ASSUMPTIONS = (
     "scores are a function of the output (and of randomness and canaries), not of the coins in any other way",
 )
 _SIZES = 14  # numbers of guesses that are tried on the choosing canaries, for each of three shapes
-_LOOKS = 8  # points of a curve that are looked at meanwhile
+_LOOKS = 8  # points of a curve for which they are tried
 _LEAST_GUESSES = 16  # of the grid
 
 
@@ -59,22 +60,30 @@ def _number(value: object) -> int:
 
 def _coins(value: object) -> str:
     if not isinstance(value, str):
-        raise InvalidArgumentError("coins", value, "is no text", "use OneRunDesign.draw(canaries)")
+        raise InvalidArgumentError("coins", value, "is not a string", "use OneRunDesign.draw(canaries)")
     return value
 
 
 @frozen
 class OneRunDesign:
-    """The coins of an audit: which canaries are in the data of which run.
+    """The coins of an audit: the canaries that are included in the data of each run.
 
     Attributes:
-      canaries: in each run.
-      runs: each has its own coins.
+      canaries: number of canaries in each run.
+      runs: number of runs, each of which has its own coins.
       coins: one bit a canary, run after run, packed with the first in the highest bit, as hexadecimal digits.
-      secure: whether they came from the operating system, not from a seeded generator.
+      secure: whether the coins came from the operating system instead of a seeded generator.
 
     Raises:
-      InvalidArgumentError: numbers out of range, or coins of another length.
+      InvalidArgumentError: a number is out of range, or the coins have another length.
+
+    Example:
+      >>> from hockeystick.audits import OneRunDesign
+      >>> design = OneRunDesign.draw(8, rng=3)
+      >>> design.included.astype(int)
+      array([[1, 1, 1, 1, 1, 0, 0, 0]])
+      >>> OneRunDesign.from_json(design.to_json()) == design
+      True
     """
 
     canaries: int = field(converter=_number)
@@ -88,19 +97,19 @@ class OneRunDesign:
         except ValueError:
             raise InvalidArgumentError("coins", self.coins, "is not hexadecimal") from None
         if held != (self.canaries * self.runs + 7) // 8:
-            raise InvalidArgumentError("coins", self.coins, f"holds {held} bytes", "one bit for each canary and run")
+            raise InvalidArgumentError("coins", self.coins, f"has {held} bytes", "give a bit for each canary and run")
 
     @classmethod
     def draw(cls, canaries: int, *, runs: int = 1, rng: int | np.random.Generator | None = None) -> OneRunDesign:
         """Tosses the coins.
 
         Args:
-          canaries: in each run; some thousands see most of what can be seen.
-          runs: how many times the training will be run.
-          rng: a seed or generator, for experiments that can be repeated; by default the operating system's generator.
+          canaries: number of canaries in each run; some thousands give most of the possible power.
+          runs: number of training runs.
+          rng: a seed or generator, for repeatable experiments; default: the operating system's generator.
 
         Raises:
-          InvalidArgumentError: a number out of range.
+          InvalidArgumentError: a number is out of range.
         """
         canaries = integer("canaries", canaries, low=1, high=MOST_COINS)
         runs = integer("runs", runs, low=1, high=MOST_COINS // canaries)
@@ -113,68 +122,70 @@ class OneRunDesign:
 
     @property
     def included(self) -> BoolArray:
-        """Which canaries are in the data: shape (runs, canaries)."""
+        """The mask of included canaries, shape (runs, canaries)."""
         bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.coins), dtype=np.uint8))
         return bits[: self.runs * self.canaries].astype(bool).reshape(self.runs, self.canaries)
 
     def digest(self) -> str:
-        """Returns what ties scores to this design: a SHA-256 of it."""
+        """Returns a SHA-256 of the design, which identifies its scores."""
         return hashlib.sha256(f"{self.canaries}:{self.runs}:{self.coins}".encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Returns the design as JSON text. It holds the coins: keep it from whoever computes the scores."""
+        """Returns the design as JSON text. It has the coins, so keep it secret while the scores are computed."""
         return json.dumps({"schema": "one-run design 1", **attrs.asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> OneRunDesign:
-        """Returns the design of :meth:`to_json`.
+        """Returns the design from the text of :meth:`to_json`.
 
         Raises:
-          InvalidArgumentError: not JSON, or no design.
+          InvalidArgumentError: ``text`` is not JSON, or not a design.
         """
         plain = _read(text, "one-run design 1", ("canaries", "runs", "coins", "secure"))
         if not isinstance(plain["secure"], bool):
-            raise InvalidArgumentError("secure", plain["secure"], "is no truth value")
+            raise InvalidArgumentError("secure", plain["secure"], "is not True or False")
         return cls(**plain)
 
     def scores_to_json(self, scores: npt.ArrayLike) -> str:
         """Returns scores, shape (runs, canaries) or (canaries,) for one run, as JSON text with this design's digest."""
         found = array("scores", scores).reshape(-1)
         if found.size != self.runs * self.canaries:
-            raise InvalidArgumentError("scores", found.size, "is another number of scores than of coins")
+            raise InvalidArgumentError("scores", found.size, "is not the number of coins", "give one score per coin")
         return json.dumps({"schema": "one-run scores 1", "design": self.digest(), "scores": found.tolist()})
 
     def scores_from_json(self, text: str) -> FloatArray:
-        """Returns the scores of :meth:`scores_to_json`, shape (runs, canaries).
+        """Returns the scores from the text of :meth:`scores_to_json`, shape (runs, canaries).
 
         Raises:
-          InvalidArgumentError: not JSON, no scores, or those of another design.
+          InvalidArgumentError: ``text`` is not JSON, has no scores, or has those of another design.
         """
         plain = _read(text, "one-run scores 1", ("design", "scores"))
         if plain["design"] != self.digest():
-            raise InvalidArgumentError("design", plain["design"], "is another design's digest")
+            raise InvalidArgumentError("design", plain["design"], "is the digest of another design")
         scores = array("scores", plain["scores"], shape=(self.runs * self.canaries,))
         return scores.reshape(self.runs, self.canaries)
 
 
 @frozen
 class OneRunVerdict:
-    """What guesses about canaries say of a claim. It can refute a claim; it can't show that one holds.
+    """The verdict of a one-run audit on a claim. An audit can refute a claim; it can't prove that one holds.
+
+    See :func:`one_run_verdict` for an example.
 
     Attributes:
-      refuted: whether the claim is wrong, at the stated confidence.
+      refuted: whether the claim is refuted, at the stated confidence level.
       epsilon_claimed, delta: the claim, as stated.
-      p_value: the chance, at most, of as many right guesses (by the rule) if the claim holds: at all its points.
-      epsilon_lower: the claim at ``delta`` would be wrong for every epsilon below this.
-      confidence: with which a true claim is not refuted and ``epsilon_lower`` is not above the truth: jointly, as both
-        are wrong for large counts only.
-      canaries: coins in all, of all runs.
-      counted: of them, those that the bound is about; the others chose how many to guess.
-      k_plus, k_minus: how many were guessed to be in (the highest scores) and out (the lowest).
-      correct: how many of these guesses were right.
-      rule: how the numbers of guesses were chosen, in words.
-      tests: how many were made, and paid for.
-      assumptions: what all this rests on.
+      p_value: upper bound on the probability of as many right guesses (by the rule) if all points of the claim hold.
+      epsilon_lower: lower bound on the true epsilon at ``delta``.
+      confidence: confidence level: the least probability that a true claim is not refuted and ``epsilon_lower`` is not
+        above the truth. It holds for both together, as both fail for large counts only.
+      canaries: number of coins of all runs.
+      counted: number of coins in the bound; the others chose the number of guesses.
+      k_plus, k_minus: number of guesses "in" (the highest scores) and "out" (the lowest).
+      correct: number of right guesses.
+      rule: the choice of the numbers of guesses, in words.
+      tests: number of tests, for which the level is corrected.
+      assumptions: the assumptions of the bound, in words.
     """
 
     refuted: bool
@@ -194,13 +205,13 @@ class OneRunVerdict:
 
     @property
     def guesses(self) -> int:
-        """How many coins were guessed."""
+        """The number of guesses."""
         return self.k_plus + self.k_minus
 
     def mu_lower(self) -> float:
-        """Returns a lower bound on mu of Gaussian DP from the same guesses and at the same confidence.
+        """Returns a lower bound on mu of Gaussian DP from the same guesses, at the same confidence level.
 
-        No mechanism that is mu'-Gaussian-DP with mu' below allows so many right ones. Takes about a second.
+        No mechanism that is mu'-Gaussian-DP with a smaller mu' allows so many right guesses. This takes about a second.
         """
         level = 1 - (1 - self.confidence) / self.tests
         return one_run_mu_lower(self.correct, self.guesses, self.counted, confidence=level)
@@ -212,11 +223,11 @@ class OneRunVerdict:
             f"{claim} is {'refuted' if self.refuted else 'not refuted'} (confidence {self.confidence:.10g}, "
             f"p-value {self.p_value:.3g})",
             f"{self.correct} of {self.guesses} guesses were right: {self.k_plus} in, {self.k_minus} out, "
-            f"{self.counted - self.guesses} of {self.counted} counted canaries left open",
+            f"{self.counted - self.guesses} of {self.counted} counted canaries without a guess",
             f"epsilon is at least {np.floor(self.epsilon_lower * 1e4) / 1e4:g} at delta={self.delta:g}",
             f"{self.canaries} canaries; {self.rule}",
         ]
-        return "\n".join([*lines, *(f"assumed: {assumption}" for assumption in self.assumptions)])
+        return "\n".join([*lines, *(f"assumption: {assumption}" for assumption in self.assumptions)])
 
     def __str__(self) -> str:
         return self.summary()
@@ -231,21 +242,33 @@ def one_run_verdict(
     share: float = 0.25,
     confidence: float = 0.999,
 ) -> OneRunVerdict:
-    """Tests a claim on the scores of canaries that were in the data by independent fair coins.
+    """Tests a claim on the scores of canaries that were included in the data by independent fair coins.
+
+    The bound extends Steinke, Nasr & Jagielski (2023); see :mod:`hockeystick.audits.one_run.right_guesses`.
 
     Args:
       claim: one point or a whole curve, for adding or removing one canary.
-      scores: one a canary, higher if it seems to be in; shape (canaries,), or (runs, canaries) with fresh coins in each
-        run. They must come from the trained model, not from the coins. A tie goes to the canary that comes first.
-      included: whether each was in: truth values (or 0 and 1) of the shape of ``scores``.
-      rule: "held-out" (every so many canaries choose how many to guess, the rest are guessed); "grid" (powers of two
-        times the smallest number, equally many in and out, each tested at its share of the level); or a pair
+      scores: one score a canary, higher if it seems to be included; shape (canaries,), or (runs, canaries) with fresh
+        coins in each run. They must depend on the coins through the trained model only. In a tie, the canary that
+        comes first counts as higher.
+      included: whether each canary was included: bools (or 0 and 1) of the shape of ``scores``.
+      rule: "held-out" (a share of the canaries chooses the number of guesses for the others); "grid" (powers of two
+        times the smallest number, equally many "in" and "out", each tested at its share of the level); or a pair
         (k_plus, k_minus) that was fixed before scores and coins were seen.
-      share: of the canaries, to choose by; in (0, 0.5].
-      confidence: in (0.5, 1).
+      share: share of the canaries that choose for "held-out"; in (0, 0.5].
+      confidence: confidence level, in (0.5, 1).
 
     Raises:
-      InvalidArgumentError: an argument is outside its domain; a score is NaN or infinite; too few canaries.
+      InvalidArgumentError: an argument is outside its domain, a score is not finite, or there are too few canaries.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Claim, OneRunDesign, one_run_verdict
+      >>> design = OneRunDesign.draw(1000, rng=1)
+      >>> scores = design.included + np.random.default_rng(2).laplace(scale=0.5, size=(1, 1000))  # epsilon = 2
+      >>> verdict = one_run_verdict(Claim(0.5), scores, design.included)
+      >>> verdict.refuted, round(verdict.epsilon_lower, 1)
+      (True, 1.7)
     """
     if not isinstance(claim, Claim):
         raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
@@ -254,24 +277,24 @@ def one_run_verdict(
     s, inside = read_canaries(scores, included)
     words, numbers, total = "", [], len(s)
     if rule == "held-out":
-        words = "how many to guess was chosen on the other canaries"
+        words = "the number of guesses was chosen on the other canaries"
         chooser = np.arange(total) % round(1 / share) == 0
         if total < 8:
             raise InvalidArgumentError(
-                "scores", total, "are too few canaries to hold some out", "give (k_plus, k_minus)"
+                "scores", total, "is too small a number to hold canaries out", "give rule=(k_plus, k_minus)"
             )
         numbers = [_choose(claim, s[chooser], inside[chooser], int(np.sum(~chooser)), 1 - confidence)]
         s, inside = s[~chooser], inside[~chooser]
     elif rule == "grid":
         halves = [total // 2 >> i for i in range(64) if total // 2 >> i >= _LEAST_GUESSES // 2] or [total // 2]
         numbers = [(half, half) for half in halves if half] or [(1, 0)]
-        words = f"the best of {len(numbers)} numbers of guesses, corrected for their number"
+        words = f"the best of {len(numbers)} numbers of guesses, corrected for multiple tests"
     elif isinstance(rule, tuple) and len(rule) == 2:
         plus = integer("k_plus", rule[0], low=0, high=total)
         numbers = [(plus, integer("k_minus", rule[1], low=0, high=total - plus))]
-        words = "how many to guess was fixed beforehand"
+        words = "the number of guesses was fixed beforehand"
     else:
-        raise InvalidArgumentError("rule", rule, "is no rule", 'give "held-out", "grid" or (k_plus, k_minus)')
+        raise InvalidArgumentError("rule", rule, "is not a rule", 'give "held-out", "grid" or (k_plus, k_minus)')
 
     level = 1 - (1 - confidence) / len(numbers)
     ordered = inside[np.argsort(-s, kind="stable")]
@@ -300,15 +323,15 @@ def one_run_verdict(
 
 
 def _correct(ordered: BoolArray, plus: int, minus: int) -> int:
-    """Returns how many guesses are right, of coins ordered by falling score."""
+    """Returns the number of right guesses, for coins in order of decreasing score."""
     return int(np.sum(ordered[:plus]) + np.sum(~ordered[len(ordered) - minus :]))
 
 
 def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha: float) -> tuple[int, int]:
-    """Returns (k_plus, k_minus) for ``counted`` canaries: the pair by which the claim should be refuted farthest.
+    """Returns the pair (k_plus, k_minus) for ``counted`` canaries with the largest predicted excess over the claim.
 
-    That is where, at one of the claimed deltas, the epsilon foreseen from these canaries exceeds the claimed one most.
-    Nothing rests on the foresight.
+    The prediction is the bound on epsilon from these canaries at one of the claimed deltas. The verdict is valid for
+    any pair.
     """
     ordered = inside[np.argsort(-s, kind="stable")]
     scale = len(s) / counted
@@ -332,17 +355,17 @@ def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha:
 
 @lru_cache(maxsize=1 << 14)
 def _foreseen(wrong: int, guesses: int, canaries: int, delta: float, alpha: float) -> float:
-    """Returns the bound on epsilon at ``delta``, roughly."""
+    """Returns an approximation of the bound on epsilon at ``delta``."""
     if point_tail(wrong, guesses, canaries, 0.0, delta) > alpha:
         return 0.0
     return largest_refuted(lambda e: point_tail(wrong, guesses, canaries, e, delta) <= alpha, 30.0, precision=1e-2)
 
 
 def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArray]:
-    """Returns scores and coins as flat arrays of one length, run after run.
+    """Returns scores and coins as flat arrays of the same length, run after run.
 
     Raises:
-      InvalidArgumentError: shapes that differ, no canaries, a score that is not finite, or coins other than 0 and 1.
+      InvalidArgumentError: the shapes differ, there are no canaries, a score is not finite, or a coin is not 0 or 1.
     """
     s = array("scores", scores)
     if s.ndim not in (1, 2) or not s.size:
@@ -354,12 +377,12 @@ def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArr
             raise InvalidArgumentError("included", included, "holds values other than 0 and 1")
         inside = bits.astype(bool)
     if inside.shape != s.shape:
-        raise InvalidArgumentError("included", included, f"has shape {inside.shape}", f"expected {s.shape}")
+        raise InvalidArgumentError("included", included, f"has shape {inside.shape}", f"give shape {s.shape}")
     return s.ravel().astype(float), inside.ravel()
 
 
 def _read(text: object, schema: str, names: tuple[str, ...]) -> dict[str, Any]:
     plain = read_object(text)
     if plain.pop("schema", None) != schema or set(plain) != set(names):
-        raise InvalidArgumentError("text", text, f"is no {schema}")
+        raise InvalidArgumentError("text", text, f"is not a {schema}")
     return plain

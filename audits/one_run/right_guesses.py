@@ -1,39 +1,39 @@
-"""How many right guesses a private mechanism allows: the exact tail of one-run auditing.
+"""The exact law of the number of right guesses that a private mechanism allows in a one-run audit.
 
-Setting. Each of m canaries is in the data or not by its own fair coin. A mechanism that is private for every single
-coin, whatever the others show, is run once; from its output and nothing else an attacker guesses r of the coins and
-abstains from the rest. Steinke, Nasr & Jagielski 2023 bound the number of right guesses; so does what follows, exactly.
+Setting. Each of m canaries is included in the data or not by its own fair coin. A mechanism that is private for every
+single coin, whatever the other coins are, is run once. From its output alone, an attacker guesses r of the coins and
+abstains from the others. Steinke, Nasr & Jagielski 2023 bound the number of right guesses; the bound below is exact.
 
-Proof. Let T in {-1, 0, 1}^m be the guesses, r of them not 0, and K the number that are wrong. Flip the coins by a
+Proof. Let T in {-1, 0, 1}^m be the guesses, r of them not 0, and K the number of wrong guesses. Flip the coins by a
 random sign vector and shuffle the canaries, run, and undo both on T: K keeps its law, and the new mechanism is as
-private as the old (a mixture, then post-processing). Its Pr[T = t | coins] depends on the number k of wrong guesses
-alone: call it q_k / C(m, r), so that Pr[K = k] = C(r, k) q_k. Flip one coin. Where it is not guessed (a share 1 - r/m
-of all T) nothing changes; where it is, k and k + 1 swap. With claimed points (eps_j, delta_j), privacy is, for every j,
+private as the old one (a mixture, then post-processing). Its Pr[T = t | coins] depends on the number k of wrong guesses
+alone; call it q_k / C(m, r), so that Pr[K = k] = C(r, k) q_k. Flip one coin. If it is not guessed (a share 1 - r/m of
+all T), nothing changes; if it is, k and k + 1 swap. With claimed points (eps_j, delta_j), privacy means, for every j,
 
     (r/m) sum over k < r of C(r-1, k) [q_k - exp(eps_j) q_(k+1)]_+  <=  delta_j,                                    (1)
 
-with the same sum for k and k + 1 swapped added on the left; an upper bound may leave that out. The largest Pr[K <= w]
-under (1) is a linear program. For every lambda >= 0 and every theta with, for all q >= 0,
+with the same sum for k and k + 1 swapped added on the left; an upper bound may omit that sum. The largest Pr[K <= w]
+under (1) is a linear program. For every lambda >= 0 and every theta such that, for all q >= 0,
 
     sum_{k<=w} C(r,k) q_k - sum_j lambda_j sum_k C(r-1,k) [q_k - exp(eps_j) q_(k+1)]_+  <=  theta sum_k C(r,k) q_k, (2)
 
-Pr[K <= w] <= theta + (m/r) sum_j lambda_j delta_j. Whether (2) holds is seen in one pass over k: both sides are
-homogeneous and couple neighbours only, so the largest difference of the terms before k is a multiple omega_k of
-C(r, k) q_k, and omega_(k+1) is the maximum over z = q_k / q_(k+1) of a function linear between the exp(eps_j).
+Pr[K <= w] <= theta + (m/r) sum_j lambda_j delta_j. One pass over k decides (2): both sides are homogeneous and couple
+neighbours only, so the largest difference of the terms before k is a multiple omega_k of C(r, k) q_k, and omega_(k+1)
+is the maximum over z = q_k / q_(k+1) of a function that is linear between the exp(eps_j).
 
-One point. With p = 1/(1 + e^eps) and F, b_r the distribution function and the masses of Bin(r, p), the pass has a
+One point. With p = 1/(1 + e^eps), and F and b_r the distribution function and the masses of Bin(r, p), the pass has a
 closed form: (2) holds iff theta >= F(w)/F(k) - lambda (1-p) b_(r-1)(k)/F(k) for w <= k < r, and theta >= F(w). The
 minimum over lambda and theta is the upper concave hull, at m delta/r, of the costs (1-p) b_(r-1)(k)/F(k) and gains
 F(w)/F(k) - F(w) of truncating r independent randomised responses at k wrong guesses. Mixtures of those satisfy (1) and
 the swapped sum, which is 0 for them, so the value is attained. For delta = 0 it is F(w), the binomial of Steinke et al.
 
-Many points. The smallest bound of the single points holds: all bound one probability. It is sharpened by lambda from
-the linear program on a window of k. The solver is not trusted: theta is found by the pass. Mahloujifar, Melis &
-Chaudhuri 2024 sum (1) without []_+ over the tails k <= K only; their recursion is never below the program's value for
-the whole curve.
+Many points. The smallest bound of the single points holds, as all of them bound the same probability. It is improved by
+lambda from the linear program on a window of k. The result does not depend on the solver's accuracy, because the pass
+determines theta. Mahloujifar, Melis & Chaudhuri 2024 sum (1) without []_+ over the tails k <= K only; their recursion
+is never below the program's value for the whole curve.
 
 Lower bounds. A claim's class of mechanisms grows with epsilon, delta and mu, and each test refutes for large counts
-only. So the largest epsilon (or mu) that a test at level alpha refutes is a lower bound at confidence 1 - alpha.
+only. So the largest epsilon (or mu) that a test at level alpha refutes is a lower bound at confidence level 1 - alpha.
 """
 
 from __future__ import annotations
@@ -54,29 +54,34 @@ from hockeystick.accounting.validate import integer, items, probability, real
 Points = tuple[tuple[float, float], ...]
 
 _ROUND_OFF = 1.0 + 1e-7  # relative: above the error of the binomial masses, of the pass and of its sums
-_LEAST = 1e-200  # a tail below is read at a larger count, where it is not
+_LEAST = 1e-200  # a smaller tail is replaced by that of a larger count
 _LARGEST_EPSILON = 100.0
 _MOST_CELLS = 8_000  # of the linear program: window times points
-_AROUND = np.linspace(
-    -1.2, 0.8, 16
-)  # of a Gaussian curve: where the linear program's multipliers are, around ln(right/wrong)
+_AROUND = np.linspace(-1.2, 0.8, 16)  # epsilons of a Gaussian curve with positive multipliers, minus ln(right/wrong)
 _THETAS = 65
 
 
 def one_run_p_value(correct: int, guesses: int, canaries: int, points: Iterable[tuple[float, float]]) -> float:
-    """Returns a bound on the probability of at least ``correct`` right guesses under a claim, rounded up.
+    """Returns an upper bound on the probability of at least ``correct`` right guesses under a claim, rounded up.
 
     It holds for every mechanism with P(S) <= e^epsilon Q(S) + delta at all ``points``, for both orders of any two data
-    sets that differ in one canary's coin. For one point it is the exact maximum; see the module's docstring.
+    sets that differ in one canary's coin. For one point it is the exact maximum (an extension of Steinke, Nasr &
+    Jagielski 2023); see the module's docstring.
 
     Args:
-      correct: right guesses, of ``guesses``.
-      guesses: how many coins were guessed; fixed in advance, or by data independent of these coins.
-      canaries: coins in all, at least ``guesses``; those not guessed weaken the bound where delta > 0.
-      points: (epsilon, delta) pairs, all of them claimed: ``Claim.points``.
+      correct: number of right guesses.
+      guesses: number of guesses, fixed in advance or by data independent of these coins.
+      canaries: number of coins, at least ``guesses``; coins without a guess weaken the bound if delta > 0.
+      points: claimed pairs (epsilon, delta), as in ``Claim.points``.
 
     Raises:
-      InvalidArgumentError: counts that can't be, no points, or a point out of range.
+      InvalidArgumentError: the counts are inconsistent, there are no points, or a point is out of range.
+
+    Example:
+      >>> from hockeystick.audits import one_run_p_value
+      >>> p = one_run_p_value(730, 1000, 1000, [(0.8, 0.0)])  # Pr[Bin(1000, 0.69) >= 730]
+      >>> round(p, 4)
+      0.0031
     """
     wrong, guesses, canaries = _counts(correct, guesses, canaries)
     return _tail(wrong, guesses, canaries, _points(points))
@@ -90,13 +95,18 @@ def one_run_epsilon_lower(
     Args:
       correct, guesses, canaries: see :func:`one_run_p_value`.
       delta: in [0, 1].
-      confidence: in (0.5, 1): probability, at least, that the bound is not above the truth.
+      confidence: confidence level of the bound, in (0.5, 1).
 
     Returns:
       The bound, at most 100; 0 if nothing is excluded.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.audits import one_run_epsilon_lower
+      >>> round(one_run_epsilon_lower(730, 1000, 1000), 2)  # ln(730/270) = 0.99
+      0.88
     """
     wrong, guesses, canaries = _counts(correct, guesses, canaries)
     delta = probability("delta", delta)
@@ -112,20 +122,25 @@ def _epsilon_lower(wrong: int, guesses: int, canaries: int, delta: float, alpha:
 
 
 def one_run_mu_lower(correct: int, guesses: int, canaries: int, *, confidence: float = 0.95) -> float:
-    """Returns a lower bound on mu: no mechanism that is mu'-Gaussian-DP with mu' below allows so many right guesses.
+    """Returns a lower bound on mu of Gaussian DP: no smaller mu' allows so many right guesses.
 
-    It rests on no model. What it is *not* is a bound on epsilon at some delta, except for mechanisms whose trade-off
+    It assumes no model. It does *not* give a bound on epsilon at some delta, except for mechanisms whose trade-off
     curve is known to be Gaussian.
 
     Args:
       correct, guesses, canaries: see :func:`one_run_p_value`.
-      confidence: in (0.5, 1).
+      confidence: confidence level, in (0.5, 1).
 
     Returns:
       The bound, at most 30; 0 if nothing is excluded.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.audits import one_run_mu_lower
+      >>> round(one_run_mu_lower(16, 20, 20), 2)  # 16 of 20 is the mean for mu = 1.68
+      0.27
     """
     wrong, guesses, canaries = _counts(correct, guesses, canaries)
     alpha = 1 - real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
@@ -154,7 +169,7 @@ def one_run_mu_lower(correct: int, guesses: int, canaries: int, *, confidence: f
 def gaussian_points(mu: float, epsilons: npt.ArrayLike) -> Points:
     """Returns (epsilon, delta) of mu-Gaussian-DP, delta rounded up, at each of ``epsilons``."""
     return tuple(
-        # The logarithm, above −745, may be off by half its ulp, 512 U; exp by 2 U, the product by U: of 9000 U.
+        # 1e-12 covers the rounding of the logarithm (above −745), of exp and of the product, 6e-14 in all.
         (float(e), math.exp(gaussian_profile.log_delta(mu, float(e))) * (1 + 1e-12))
         for e in np.ravel(epsilons)
     )
@@ -191,11 +206,11 @@ def point_tail(wrong: int, guesses: int, canaries: int, epsilon: float, delta: f
     below = special.betainc(guesses - k, k + 1, 1 - miss)
     cost = np.exp(_log_mass(k, guesses - 1, miss)) * (1 - miss) / below
     gain = within / below - within
-    cost, gain = np.append(cost, 0.0), np.append(gain, 0.0)  # not to truncate at all
+    cost, gain = np.append(cost, 0.0), np.append(gain, 0.0)  # the choice not to truncate
     if budget >= cost[0]:
         return 1.0
     left, right = len(cost) - 1, 0  # cost[left] <= budget < cost[right]: cost falls with k
-    while True:  # towards the edge of the hull above the budget; each step finds a vertex farther out
+    while True:  # moves to the edge of the hull above the budget; each step finds a vertex farther out
         price = (gain[right] - gain[left]) / (cost[right] - cost[left])
         above = gain - price * cost
         best = int(np.argmax(above))
@@ -232,7 +247,7 @@ def _tail(wrong: int, guesses: int, canaries: int, points: Points) -> float:
 
 
 def _curve_tail(wrong: int, guesses: int, canaries: int, points: Points) -> float:
-    """Returns theta + (m/r) sum lambda delta for good multipliers, or 1 if there are none to be had."""
+    """Returns theta + (m/r) sum lambda delta for good multipliers, or 1 if none are found."""
     if 2 * wrong >= guesses:
         return 1.0
     centre = _centre(wrong, guesses)
@@ -250,7 +265,7 @@ def _curve_tail(wrong: int, guesses: int, canaries: int, points: Points) -> floa
 
 
 def _centre(wrong: int, guesses: int) -> float:
-    """Returns the epsilon whose binomial has about ``wrong`` as its quantile at 0.02: there the test is decided."""
+    """Returns the epsilon whose binomial has about ``wrong`` as its 0.02-quantile, near which the test decides."""
     return max(0.0, math.log((guesses - wrong) / (wrong + 2 * math.sqrt(wrong) + 2)))
 
 
@@ -262,7 +277,7 @@ def _window(wrong: int, guesses: int) -> tuple[int, int]:
 def _multipliers(
     wrong: int, guesses: int, canaries: int, epsilon: FloatArray, delta: FloatArray, window: tuple[int, int]
 ) -> FloatArray:
-    """Returns lambda, shape of ``epsilon``, from the linear program on a window of k. Nothing rests on its accuracy."""
+    """Returns lambda, shape of ``epsilon``, from the linear program on a window of k; any values are valid."""
     k = np.arange(window[0], window[1] + 1)
     cells, points = len(k) - 1, len(epsilon)
     row = np.arange(points * cells)
@@ -307,23 +322,24 @@ def _certified(
 def _proved(
     wrong: int, guesses: int, epsilon: FloatArray, price: FloatArray, theta: FloatArray
 ) -> npt.NDArray[np.bool_]:
-    """Returns for each theta whether (2) holds, by the pass: ``value`` is omega_k - theta, plus 1 while k <= wrong.
+    """Returns, for each theta, whether (2) holds, by the pass: ``value`` is omega_k - theta, plus 1 while k <= wrong.
 
-    The pass starts where the binomial of the smallest epsilon gives omega in closed form: below, no excess is bought.
+    The pass starts at a k where the binomial of the smallest epsilon gives omega in closed form, since no excess is
+    bought below it.
     """
     ratio, prices = np.exp(epsilon), np.cumsum(price)
     paid = np.cumsum(price * ratio)
     start, omega = _start(wrong, guesses, float(epsilon[0]), float(prices[0]), theta)
     open_, proved = np.ones(len(theta), dtype=bool), np.zeros(len(theta), dtype=bool)
     for k in range(start, guesses + 1):
-        # The step that gave ω: three products, a difference and a quotient, at 10 U; what rests is in ``_ROUND_OFF``.
+        # 1e-15 covers most of the rounding of ω (three products, a difference, a quotient); ``_ROUND_OFF`` the rest.
         value = omega * (1 + 1e-15) - theta + (1.0 if k <= wrong else 0.0)
         if k > wrong:
             proved |= open_ & (value <= 0.0)
         if k == guesses:
             break
         share = (guesses - k) / guesses
-        at = np.searchsorted(prices, value / share)  # buys at all points that cost less than what a unit brings
+        at = np.searchsorted(prices, value / share)  # buys at all points whose price is below the value of a unit
         open_ &= ~proved & (at < len(prices))
         if not open_.any():
             break
@@ -342,7 +358,7 @@ def _start(wrong: int, guesses: int, epsilon: float, price: float, theta: FloatA
         below = float(special.betainc(guesses - k, k + 1, 1 - miss))
         if mass > 1e-280:
             value = (1 - theta) * below / mass * _ROUND_OFF
-            # the left side grows with k and the right falls, so it holds for all k before too
+            # the left side increases with k and the right side decreases, so it holds for all smaller k too
             if np.all(value <= price * (guesses - k) / guesses):
                 return start, start / (guesses - k) * math.exp(epsilon) * value
     return 0, np.zeros(len(theta))
@@ -360,7 +376,7 @@ def _points(points: object) -> Points:
     for point in items("points", points):
         pair = items("points", point)
         if len(pair) != 2:
-            raise InvalidArgumentError("points", point, "is no pair", "give pairs (epsilon, delta)")
+            raise InvalidArgumentError("points", point, "is not a pair", "give pairs (epsilon, delta)")
         found.append((real("epsilon", pair[0], low=0.0), probability("delta", pair[1])))
     if not found:
         raise InvalidArgumentError("points", points, "is empty", "give at least one pair (epsilon, delta)")

@@ -1,1 +1,1 @@
-"""Numbers read from outputs of any type, for the attacks to choose from."""
+"""Numbers and features that are read from outputs of any type."""

@@ -1,12 +1,12 @@
-"""Cutting the space of outputs into finitely many cells, so that events are sets of cells and samples are counts.
+"""Finitely many cells of the space of outputs, so that events are sets of cells and samples are counts.
 
 Numbers are read as *real* numbers. A float is first rounded to a public grid, the same for every output of every
-target: to 32 significant bits (float32: 16, float16: 8), or to the multiples of a spacing that the user gives. What
-noise in floating point leaks through the last bits of an output is then out of sight;
-:mod:`hockeystick.audits.outputs.float_bits` looks there.
+target: to 32 significant bits (float32: 16, float16: 8), or to the multiples of a spacing that the user gives. This
+hides the leaks of floating-point noise through the last bits of an output;
+:mod:`hockeystick.audits.outputs.float_bits` tests for those.
 
-After rounding, floats are put in their total order as integers: -0.0 comes just before 0.0 and NaN after infinity, so
-that "at most t" and "exactly v" are both intervals, and nothing that an output says is lost to a comparison.
+After rounding, floats become integers in their total order: -0.0 comes just before 0.0, and NaN after infinity. So "at
+most t" and "exactly v" are both intervals, and every output is comparable.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def as_real(block: FloatArray, kinds: tuple[str, ...], grid: float | None) -> Fl
     """Returns a block of numbers, shape (runs, numbers), with its floats rounded to the public grid.
 
     Args:
-      kinds: of each column, as in :class:`Layout`.
-      grid: spacing; None for the significant bits of the module's docstring.
+      block: numbers of outputs of one layout.
+      kinds: kind of each column, as in :class:`Layout`.
+      grid: spacing of the grid; None for the significant bits of the module's docstring.
     """
     for kind in set(kinds) - {"i"}:
         columns = slice(None) if set(kinds) == {kind} else np.array([k == kind for k in kinds])
@@ -47,7 +48,7 @@ def _to_bits(values: FloatArray, significant: int) -> FloatArray:
     drop = 53 - significant
     pattern = np.where(np.isnan(values), np.nan, values).view(np.int64)
     rounded = (pattern + np.int64(1 << (drop - 1))) & np.int64(-1 << drop)
-    overflow = (rounded & _MAGNITUDE) == _INFINITY  # also an infinity itself, which stays as it is
+    overflow = (rounded & _MAGNITUDE) == _INFINITY  # includes an infinity itself, which does not change
     return np.where(overflow, pattern, rounded).view(np.float64)
 
 
@@ -73,10 +74,10 @@ def _float(key: np.int64) -> float:
 
 
 class Feature(Protocol):
-    """One number made of all numbers of an output, as an integer whose order matters."""
+    """A function of the numbers of an output, with values in the ordered integers."""
 
     def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
-        """Returns one key per row of a block, given as it is and rounded by :func:`as_real`."""
+        """Returns one key per row of a block, from the block as read and as rounded by :func:`as_real`."""
         ...
 
     def words(self, layout: Layout) -> str:
@@ -106,7 +107,7 @@ class Part(Protocol):
 class Intervals:
     """Cells of a feature between increasing ``edges``: cell j holds edges[j-1] <= key < edges[j].
 
-    ``integral`` says that the feature takes whole numbers only; it matters for the words alone.
+    ``integral`` means that the feature takes whole numbers only; it changes the descriptions alone.
     """
 
     feature: Feature
@@ -149,23 +150,23 @@ class Intervals:
         return f"{self._shown(low)} <= {name} < {self._shown(high)}"
 
     def _shown(self, value: float) -> str:
-        if value == 0 and not self.integral:  # cut exactly here, -0.0 < 0.0
+        if value == 0 and not self.integral:  # the cut is exact: -0.0 < 0.0
             return "-0.0" if math.copysign(1, value) < 0 else "+0.0"
         return f"{value:.6g}"
 
 
 @frozen(eq=False)
 class Partition:
-    """All outputs cut into cells.
+    """A partition of all outputs into cells.
 
     Attributes:
-      layouts: of the codebook that the tables refer to.
-      first: per layout code, the number of its first cell.
-      parts: how layouts with numbers are cut; one that has none is a single cell.
-      cells: how many cells there are. The last holds whatever has no other: rare and new outputs.
-      ordered: the cells of one layout, in the order of a feature, and nothing else: half-lines make sense.
-      folds: for a feature fitted to all choosing samples: the same cells of a feature fitted to the second fold, by
-        which the first is rated, and of one fitted to the first fold, by which the second is.
+      layouts: layouts of the codebook to which the tables refer.
+      first: number of the first cell of each layout.
+      parts: cells of layouts with numbers; any other layout is a single cell.
+      cells: number of cells. The last cell has all outputs that belong to no other: rare and new ones.
+      ordered: whether the cells are those of one layout in the order of a feature, so that there are half-lines.
+      folds: for a feature fitted to all choosing samples: the same cells for a feature fitted to the second fold, which
+        rates the first, and for one fitted to the first fold, which rates the second.
     """
 
     layouts: tuple[Layout, ...]
@@ -176,7 +177,7 @@ class Partition:
     folds: tuple[Partition, Partition] | None = None
 
     def index(self, table: Table, real: dict[int, FloatArray]) -> IntArray:
-        """Returns the cell of each run of a table, given its blocks rounded by :func:`as_real` too."""
+        """Returns the cell of each run of a table; ``real`` has its blocks as rounded by :func:`as_real`."""
         rest = self.cells - 1
         if isinstance(table.codes, int):
             if table.codes in self.parts and table.codes in table.blocks:
@@ -193,7 +194,7 @@ class Partition:
         return np.where(local < part.cells, local + self.first[code], self.cells - 1)
 
     def count(self, table: Table, real: dict[int, FloatArray]) -> IntArray:
-        """Returns how many runs of a table fall in each cell."""
+        """Returns the number of runs of a table in each cell."""
         return np.bincount(self.index(table, real), minlength=self.cells).astype(np.int64)
 
     def words(self, chosen: BoolArray) -> str:
@@ -213,10 +214,10 @@ class Partition:
         if len(shown) > 4:
             shown = [*shown[:4], f"{len(shown) - 4} more"]
         if chosen[-1]:
-            shown.append("any output not seen, or seldom seen, while choosing")
+            shown.append("any output that was never or seldom seen while choosing")
         return " or ".join(shown) if shown else "no output"
 
 
 def real_blocks(table: Table, layouts: tuple[Layout, ...], grid: float | None) -> dict[int, FloatArray]:
-    """Returns the blocks of a table rounded by :func:`as_real`."""
+    """Returns the blocks of a table as rounded by :func:`as_real`."""
     return {code: as_real(block, layouts[code].kinds, grid) for code, block in table.blocks.items()}

@@ -1,7 +1,7 @@
-"""Numbers that are made of an output's numbers, and may betray the data set: coordinates, domain statistics, scores.
+"""Features of an output's numbers that may distinguish the data sets: coordinates, statistics, fitted scores.
 
-All work on values rounded by :func:`hockeystick.audits.outputs.cells.as_real`. Statistics other than a coordinate
-itself read NaN as 0 and cut infinities to +-1e100; that an output holds any of them is a statistic of its own.
+All features use values rounded by :func:`hockeystick.audits.outputs.cells.as_real`. All but the coordinates read NaN as
+0 and clip infinities to +-1e100; the numbers of NaNs and of infinities are statistics of their own.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from hockeystick.audits.outputs.reading import Layout
 
 Pair = tuple[FloatArray, FloatArray]
 
-_COORDINATES = 24  # looked at one by one; of more, those that differ most
+_COORDINATES = 24  # features of single coordinates; of more coordinates, those that differ most
 _LARGEST_FIT = 256  # numbers in an output up to which scores are fitted with all correlations
-_BINS = 8  # per number of a sum of scores, at least
+_BINS = 8  # of each number in a sum of scores, at least
 _PIECE = 1 << 15  # rows that are scored at a time
-_QUANTILE_ROWS = 1 << 14  # of either data set, that decide where bins begin
-_SYMBOLS = 4  # numbers met most often whose places are looked at
+_QUANTILE_ROWS = 1 << 14  # of each data set, that determine the bins
+_SYMBOLS = 4  # most frequent numbers whose places are features
 
 
 @frozen
@@ -56,7 +56,7 @@ class Statistic:
 
 @frozen
 class Symbol:
-    """Where a number, met often in outputs that are sequences, occurs: how often, or at which place first or last."""
+    """The number of occurrences of a frequent value in a sequence, or the place of the first or last one."""
 
     value: float
     what: Literal["number", "first", "last"]
@@ -81,8 +81,8 @@ class Scored:
 
     Attributes:
       score: one number per row of rounded numbers.
-      name: of the score, in words.
-      offset: added to it: the logarithm of how much likelier the layout itself is.
+      name: name of the score in words.
+      offset: added to the score: the log-likelihood ratio of the layout itself.
     """
 
     score: Callable[[FloatArray], FloatArray]
@@ -93,7 +93,7 @@ class Scored:
         if not len(real):
             return np.empty(0, dtype=np.int64)
         pieces = [self.score(real[start : start + _PIECE]) for start in range(0, len(real), _PIECE)]
-        # equal sums must be equal keys, in whatever order they were added
+        # rounded, so that equal sums have equal keys whatever the order of their terms
         return ordinal(np.round(np.concatenate(pieces) + self.offset, 9) + 0.0)
 
     def words(self, layout: Layout) -> str:
@@ -113,13 +113,13 @@ class Projection:
 
 @frozen(eq=False)
 class Bayes:
-    """The sum over numbers of the log-likelihood ratio of each one's histogram.
+    """Naive Bayes: the sum over an output's numbers of the log-likelihood ratio of their histograms.
 
     Attributes:
       edges: shape (numbers, bins - 1).
       scores: shape (numbers, bins).
-      innovations: maps centred outputs to the numbers that are summed over; None for the outputs' own numbers. Of
-        partial sums these are the summands.
+      innovations: a matrix that maps centred outputs to the numbers to sum over; None for the outputs' own numbers. It
+        maps partial sums to their summands.
       centre: subtracted before that.
     """
 
@@ -142,7 +142,7 @@ def innovate(values: FloatArray, innovations: FloatArray | None, centre: FloatAr
 
 
 def tame(real: FloatArray) -> FloatArray:
-    """Returns finite numbers that can be added and squared."""
+    """Returns the numbers with NaN as 0, clipped so that they can be added and squared."""
     if np.isfinite(real).all():
         return np.clip(real, -1e100, 1e100)
     return np.nan_to_num(np.clip(real, -1e100, 1e100), nan=0.0)
@@ -174,17 +174,17 @@ STATISTICS: dict[str, Callable[[FloatArray], npt.NDArray[np.float64] | npt.NDArr
 _RAW = ("number of zeros", "number of NaNs", "number of infinities", "number of negative zeros")
 
 
-def unfitted(real: Pair, told: bool = False) -> Iterator[Feature]:
+def unfitted(real: Pair, has_ratio: bool = False) -> Iterator[Feature]:
     """Yields the features of a layout that need no fit.
 
     Args:
-      real: rounded blocks of the two data sets, shapes (runs, numbers); they only decide which coordinates of many are
-        looked at, and whether values that are not finite occur.
-      told: one of the numbers is the log-likelihood ratio of the output; statistics can add nothing to it.
+      real: rounded blocks of the two data sets, shapes (runs, numbers); they only determine which of many coordinates
+        are used, and whether values that are not finite occur.
+      has_ratio: whether one of the numbers is the log-likelihood ratio of the output; then no statistic is yielded.
     """
     width = real[0].shape[1]
     yield from (Coordinate(slot) for slot in telling_slots(real, _COORDINATES))
-    if width > 1 and not told:
+    if width > 1 and not has_ratio:
         pooled = np.concatenate(real)
         for name, statistic in STATISTICS.items():
             if name not in _RAW or statistic(pooled).any():
@@ -194,12 +194,12 @@ def unfitted(real: Pair, told: bool = False) -> Iterator[Feature]:
 
 
 def _symbols(pooled: FloatArray) -> list[float]:
-    """Returns numbers that occur so often, in all places together, that their places may tell something."""
+    """Returns the numbers that occur so often, in all places together, that their places may be informative."""
     sample = pooled[:: max(1, len(pooled) // (1 << 12))]
     values, counts = np.unique(ordinal(sample), return_counts=True)
     often = np.flatnonzero(counts >= max(8, len(sample) // 50))
-    kept = often[np.argsort(-counts[often], kind="stable")[:_SYMBOLS]]
-    return [float(value) for value in from_ordinal(np.sort(values[kept]))]
+    most = often[np.argsort(-counts[often], kind="stable")[:_SYMBOLS]]
+    return [float(value) for value in from_ordinal(np.sort(values[most]))]
 
 
 def fit_projection(real: Pair, rng: np.random.Generator) -> Projection:
@@ -213,7 +213,7 @@ def fit_bayes(real: Pair, rng: np.random.Generator) -> Bayes:
 
 
 def fit_exchangeable(real: Pair, rng: np.random.Generator) -> Bayes:
-    """Returns the same, if all numbers have one score: fitted to a small difference in each of many."""
+    """Returns the sum of one score of all numbers, which suits a small difference in each of many."""
     tamed = tame(real[0]), tame(real[1])
     one = _bayes((tamed[0].reshape(-1, 1), tamed[1].reshape(-1, 1)), None, 0.0)
     width = tamed[0].shape[1]
@@ -221,7 +221,7 @@ def fit_exchangeable(real: Pair, rng: np.random.Generator) -> Bayes:
 
 
 def fit_innovations(real: Pair, rng: np.random.Generator) -> Bayes:
-    """Returns the sum of the scores of innovations: what of each number the numbers before it do not predict."""
+    """Returns the sum of the scores of innovations: each number minus its linear prediction from those before it."""
     tamed = tame(real[0]), tame(real[1])
     centre = (tamed[0].mean(axis=0) + tamed[1].mean(axis=0)) / 2
     spread = _spread(tamed)
@@ -238,14 +238,14 @@ FITS: dict[str, tuple[Callable[[Pair, np.random.Generator], Callable[[FloatArray
 
 
 def simple_fits(width: int) -> tuple[str, ...]:
-    """Returns the names of those of :data:`FITS` that suit outputs of ``width`` numbers."""
+    """Returns the names of the :data:`FITS` that suit outputs of ``width`` numbers."""
     if width == 1:
         return ()
     return ("linear", "bayes", "exchangeable", "innovations") if width <= _LARGEST_FIT else ("linear",)
 
 
 def telling_slots(real: tuple[FloatArray, FloatArray], most: int) -> list[int]:
-    """Returns the coordinates, or of many those that differ most between the data sets."""
+    """Returns all coordinates, or the ``most`` that differ most between the data sets."""
     width = real[0].shape[1]
     if width <= most:
         return list(range(width))
@@ -253,7 +253,7 @@ def telling_slots(real: tuple[FloatArray, FloatArray], most: int) -> list[int]:
 
 
 def _differences(real: tuple[FloatArray, FloatArray]) -> FloatArray:
-    """Returns per coordinate how much location or spread differ between the data sets, on robust ranks."""
+    """Returns the difference in location or spread of each coordinate between the data sets, by ranks."""
     sample = np.concatenate([block[: 1 << 12] for block in real])
     ranks = np.argsort(np.argsort(tame(sample), axis=0, kind="stable"), axis=0) / len(sample) - 0.5
     split = min(len(real[0]), 1 << 12)
@@ -285,9 +285,9 @@ def _spread(real: Pair) -> FloatArray:
 def _bayes(real: Pair, innovations: FloatArray | None, centre: FloatArray | float) -> Bayes:
     """Returns shrunken log-ratios of histograms.
 
-    The error of each is known; how much all of them vary beyond it says how far to shrink them (James and Stein 1961).
-    The trend over the bins, of which there is one per number, is told from noise much better than the rest, so the two
-    are shrunk apart.
+    The error of each log-ratio is known; their variation beyond it determines how far to shrink them (James and Stein
+    1961). Each number has one trend over its bins, which is estimated much better than the rest, so the two are shrunk
+    separately.
     """
     step = max(1, max(map(len, real)) // _QUANTILE_ROWS)
     pooled = innovate(np.concatenate([block[::step] for block in real]), innovations, centre)

@@ -1,7 +1,7 @@
-"""The bit patterns of floats as features: what floating-point noise leaks beyond the real number it stands for.
+"""The bit patterns of floats as features, for leaks of floating-point noise beyond the real number it represents.
 
-A sum ``value + noise`` in floating point can only be a multiple of the last bit of the larger operand, so how many low
-bits of the result are zero tells which value was added (Mironov 2012). The features here see exactly that.
+A sum ``value + noise`` in floating point is a multiple of the last bit of the larger operand. So the number of low bits
+of the result that are zero reveals which value was added (Mironov 2012). These features contain that number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.outputs.cells import Feature
 from hockeystick.audits.outputs.reading import Layout
 
-SLOTS = 6  # numbers of one output that are looked at
+SLOTS = 6  # numbers of one output whose bits are features
 _MANTISSA = np.int64((1 << 52) - 1)
 
 
@@ -69,7 +69,7 @@ class Values:
         return np.where(self.values[place] == keys, place, self.cells)
 
     def words(self, chosen: BoolArray, name: str) -> str:
-        return f"{name} is one of {int(chosen.sum())} of the {self.cells} that were met often"
+        return f"{name} is one of {int(chosen.sum())} of the {self.cells} frequent ones"
 
 
 def features(layout: Layout, slots: list[int]) -> list[Feature]:

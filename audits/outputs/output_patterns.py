@@ -1,9 +1,9 @@
 """Count tables of whole outputs: sequences of few symbols, and mixtures of symbols and real numbers.
 
-A value that a number takes again and again is an *atom*: True, 0, a sentinel for "no answer". Which of an output's
-numbers are which atom is its *pattern*; of a list that stops early, where it stopped and what it said before. A table
-counts patterns on either data set. Patterns that are rare, or were never seen, lean on a score of single numbers, and
-the numbers of an output that are no atoms are scored given its pattern.
+A value that a number takes repeatedly is an *atom*: True, 0, a sentinel for "no answer". The *pattern* of an output
+lists which of its numbers are which atoms; for a list that stops early, it says where the list stopped and which
+answers came before. A table counts patterns on each data set. Rare or new patterns rely on a score of single numbers,
+and the numbers that are not atoms are scored given the pattern.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MOST_WIDTH = 256
 _MOST_ATOMS = 64  # of one number
 _SAMPLE = 1 << 14  # outputs that show which values are atoms
 _OFTEN = 1 / 200  # of outputs
-_LEAN = 4.0  # counts that the score of single numbers is worth
-_MOST_WITHIN = 64  # patterns with a score of their own for numbers that are no atoms
+_WEIGHT = 4.0  # of the score of single numbers, in counts
+_MOST_WITHIN = 64  # patterns with a score of their own for numbers that are not atoms
 _LEAST_WITHIN = 128  # outputs of either data set for that
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
@@ -38,7 +38,7 @@ class Atoms:
 
     @classmethod
     def of(cls, pair: Pair) -> Atoms | None:
-        """Returns the atoms in rounded blocks; None if no number has one, or if outputs are of many numbers."""
+        """Returns the atoms in rounded blocks; None if there are none, or if outputs have too many numbers."""
         if pair[0].shape[1] > _MOST_WIDTH:
             return None
         sample = ordinal(np.concatenate([block[:: max(1, len(block) // _SAMPLE)] for block in pair]))
@@ -50,7 +50,7 @@ class Atoms:
         return cls(tuple(found)) if any(map(len, found)) else None
 
     def patterns(self, real: FloatArray) -> tuple[CodeArray, BoolArray]:
-        """Returns each row's pattern, and which of its numbers are no atoms.
+        """Returns each row's pattern, and a mask of its numbers that are not atoms.
 
         Patterns are hashed to 64 bits; two that collide share a count, which costs power and nothing else.
         """
@@ -70,9 +70,14 @@ class Atoms:
 
 @frozen(eq=False)
 class Table:
-    """Counts of patterns, shape (2, patterns), by increasing code; ``alone`` scores single numbers.
+    """Counts of patterns on both data sets, as a score of outputs.
 
-    ``within`` holds, for some patterns, the columns that are no atoms there and the score of their numbers.
+    Attributes:
+      codes: of the patterns, increasing.
+      counts: shape (2, patterns).
+      totals: number of outputs of each data set.
+      alone: score of single numbers.
+      within: for some patterns, the columns that are not atoms, and the score of their numbers.
     """
 
     atoms: Atoms
@@ -89,7 +94,7 @@ class Table:
         counts = np.where(seen, self.counts[:, at], 0.0)
         size = np.log(self.totals[0] / self.totals[1])
         share = special.expit(np.clip(self.alone(real), -30, 30) + size)
-        total = np.log((counts[0] + _LEAN * share) / (counts[1] + _LEAN * (1 - share))) - size
+        total = np.log((counts[0] + _WEIGHT * share) / (counts[1] + _WEIGHT * (1 - share))) - size
         for index, (columns, score) in self.within.items():
             rows = np.flatnonzero(seen & (at == index))
             ratio = np.log(self.counts[0, index] / self.counts[1, index]) - size
@@ -98,7 +103,7 @@ class Table:
 
 
 def fit_table(pair: Pair, rng: np.random.Generator) -> Table | None:
-    """Returns the table of the rounded blocks of both data sets; None if hardly any pattern is met twice."""
+    """Returns the table of the rounded blocks of both data sets; None if hardly any pattern recurs."""
     atoms = Atoms.of(pair)
     if atoms is None:
         return None

@@ -1,9 +1,9 @@
-"""Reading raw outputs: whatever a target returns becomes a categorical part and a row of numbers.
+"""The reader of raw outputs, which turns any output into a categorical part and a row of numbers.
 
-The categorical part (:class:`Layout`) says everything that is not a number: type, dtype, shape, names, strings, None.
-So outputs of different shape or dtype are different outputs. A Python float, int or bool counts as numpy's float64,
-int64 or bool. The numbers of an output follow its layout in order; NaN, infinities and -0.0 are kept; integers beyond
-2^53 are read as the nearest float.
+The categorical part (:class:`Layout`) has all that is not a number: type, dtype, shape, names, strings, None. So
+outputs of different shape or dtype are different outputs. A Python float, int or bool counts as numpy's float64, int64
+or bool. The numbers of an output follow its layout in order, including NaN, infinities and -0.0. Integers beyond 2^53
+are read as the nearest float.
 
 A batch of outputs is a :class:`Table`: the layout of each run, and per layout one matrix with a row per run.
 """
@@ -28,7 +28,7 @@ from hockeystick.audits.targets.calling import Raised, TargetError
 CodeArray = npt.NDArray[np.int32]
 Key = tuple[Any, ...]
 
-UNSEEN = -1  # code of a layout that a closed book does not know
+UNSEEN = -1  # code of a layout that a closed book does not have
 _NUMERIC = "biufc"
 _BOOL: Key = ("number", "bool")
 
@@ -38,8 +38,8 @@ class Layout:
     """The categorical part of an output.
 
     Attributes:
-      key: equal for two outputs iff they differ in numbers only.
-      kinds: of each number: "f8", "f4", "f2" for floats of that many bytes, "i" for integers and bools.
+      key: equal for two outputs if and only if they differ in numbers only.
+      kinds: kind of each number: "f8", "f4", "f2" for floats of that many bytes, "i" for integers and bools.
     """
 
     key: Key
@@ -51,7 +51,7 @@ class Layout:
         return self.key == _BOOL or (self.key[:1] == ("of",) and self.key[3:] == (_BOOL,))
 
     def names(self, part: str) -> bool:
-        """Whether the output has a part of that name."""
+        """Returns whether the output has a part of that name."""
         return self.key[0] == "of" and part in self.key[2]
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Layout:
 
 @define
 class Codebook:
-    """Numbers the layouts met, in order of appearance. A closed book learns no more."""
+    """The layouts of an audit, numbered in order of appearance. A closed book takes no new ones."""
 
     layouts: list[Layout] = field(factory=list)
     closed: bool = False
@@ -86,9 +86,9 @@ class Table:
     """A batch of outputs.
 
     Attributes:
-      runs: how many.
-      codes: the layout's code of each run, or one number if all are alike.
-      blocks: per code of a layout with numbers, shape (runs of that layout, numbers), rows in order of the runs.
+      runs: number of outputs.
+      codes: code of each run's layout, or one number if all runs have the same.
+      blocks: for each layout with numbers, an array (runs of that layout, numbers), rows in the order of the runs.
     """
 
     runs: int
@@ -97,7 +97,7 @@ class Table:
 
     @property
     def numbers(self) -> int:
-        """The most numbers in one output."""
+        """The largest number of numbers in one output."""
         return max((block.shape[1] for block in self.blocks.values()), default=1)
 
     def of(self, code: int) -> npt.NDArray[np.intp]:
@@ -126,6 +126,9 @@ def read(outputs: Any, runs: int, book: Codebook, *, vectorised: bool) -> Table:
       outputs: a list with one entry per run. From a vectorised target: an array or a list with the runs on the leading
         axis, or several of them as a tuple of arrays, a dictionary, a structured array, a dataclass or attrs instance
         (parts that are None are left out).
+      runs: number of runs.
+      book: layouts so far, to which new ones are added.
+      vectorised: whether the outputs come from a vectorised target.
 
     Raises:
       TargetError: the leading axis has another length, or an output is of a type that can't be read.
@@ -149,7 +152,7 @@ def read(outputs: Any, runs: int, book: Codebook, *, vectorised: bool) -> Table:
 
 @frozen(eq=False)
 class _Record:
-    """A composite output, or a batch of them. ``names`` is empty where parts go by position."""
+    """A composite output, or a batch of them. ``names`` is empty if the parts have positions instead of names."""
 
     head: str
     names: tuple[Hashable, ...]
@@ -183,7 +186,7 @@ def _record(value: Any) -> _Record | None:
 
 
 def _batch(value: Any, runs: int) -> _Record | None:
-    """Returns a batch whose parts each have the runs on their leading axis as a record."""
+    """Returns a record of a batch whose parts all have the runs on their leading axis; None for other batches."""
     if isinstance(value, list):
         return None
     if isinstance(value, tuple) and not all(isinstance(p, np.ndarray) and p.shape[:1] == (runs,) for p in value):
@@ -191,8 +194,8 @@ def _batch(value: Any, runs: int) -> _Record | None:
     record = _record(value)
     if record is None or not record.names:
         return record
-    kept = [(name, part) for name, part in zip(record.names, record.parts, strict=True) if part is not None]
-    return _Record(record.head, tuple(name for name, _ in kept), [part for _, part in kept])
+    given = [(name, part) for name, part in zip(record.names, record.parts, strict=True) if part is not None]
+    return _Record(record.head, tuple(name for name, _ in given), [part for _, part in given])
 
 
 def _read_axis(outputs: Any, runs: int, book: Codebook) -> Table:
@@ -202,7 +205,7 @@ def _read_axis(outputs: Any, runs: int, book: Codebook) -> Table:
     sized = isinstance(outputs, (list, tuple)) or (isinstance(outputs, np.ndarray) and outputs.ndim > 0)
     if not sized or len(outputs) != runs:
         got = type(outputs).__name__ + (f" of length {len(outputs)}" if sized else "")
-        raise TargetError(f"target was asked for {runs} runs and returned a {got}: runs must be on the leading axis")
+        raise TargetError(f"target was called for {runs} runs and returned a {got}: runs must be on the leading axis")
     if not isinstance(outputs, np.ndarray):
         return _read_list(list(outputs), book)
     kind = outputs.dtype.kind
@@ -235,7 +238,7 @@ def _numbers(array: npt.NDArray[Any]) -> tuple[tuple[str, ...], FloatArray]:
 
 
 def _read_list(outputs: list[Any], book: Codebook) -> Table:
-    """Reads one object per run; the common cases without a loop."""
+    """Reads one object per run, the common cases without a loop."""
     types = set(map(type, outputs))
     if types == {float}:
         return _uniform(("number", "float64"), ("f8",), np.array(outputs, dtype=np.float64)[:, None], book)
@@ -261,7 +264,7 @@ def _flatten(output: Any, values: list[float], kinds: list[str]) -> Key:
     """Returns the key of an output, and appends its numbers and their kinds.
 
     Raises:
-      TargetError: a type whose values can't be told apart.
+      TargetError: a type whose values can't be distinguished.
     """
     name = type(output).__name__
     if output is None:
@@ -294,7 +297,7 @@ def _flatten(output: Any, values: list[float], kinds: list[str]) -> Key:
     if representation is not object.__repr__:
         return ("value", repr(output))
     raise TargetError(
-        f"target returned a {name}, whose values can't be told apart: return numbers, strings, None, arrays, or "
+        f"target returned a {name}, whose values can't be distinguished: return numbers, strings, None, arrays, or "
         "tuples, lists and dictionaries of them"
     )
 

@@ -1,1 +1,1 @@
-"""Audits that stop as soon as the evidence is enough."""
+"""Sequential audits, which stop as soon as the evidence suffices."""

@@ -1,6 +1,6 @@
-"""The public :func:`sequential_audit`: draw outputs until they refute a claim, or as many as there may be.
+"""The public :func:`sequential_audit`: draw outputs until they refute a claim or their number reaches the maximum.
 
-It may stop at any time, and look as often as it likes: :mod:`hockeystick.audits.sequential.betting` and
+The false-alarm rate holds at any stopping time; :mod:`hockeystick.audits.sequential.betting` and
 :mod:`hockeystick.audits.sequential.whole_laws` have the proof.
 """
 
@@ -35,21 +35,21 @@ from hockeystick.audits.targets.statistic import LIKELIHOOD_RATIO, Look
 
 MOST_SAMPLES = 100_000
 
-_PURPOSE = 2  # of a stream; those of an audit of the same seed are others
+_PURPOSE = 2  # purpose of the streams; ``audit`` has other purposes for the same seed
 _SHARE_OF_BOUND = 0.02  # of alpha, for the lower bound where the claim itself is not refuted
-_NUMBERS = 1 << 21  # in a batch
+_NUMBERS = 1 << 21  # in a batch, at most
 _ON_EVENTS = 1.4  # growth of the number of pairs between changes of events
-_FIRST = 8  # pairs in the first batch; if events are learned they are not bet on
+_FIRST = 8  # pairs in the first batch; if events are learned, there are no bets on these
 
 
 @frozen(eq=False)
 class Carried:
-    """What bets against a claim take from earlier runs.
+    """The state of bets against a claim that earlier runs leave to the next run.
 
     Attributes:
-      log_money: shape (roles, stakes), or None where nothing was bet yet.
-      runs: that were made.
-      counts, trials: of fixed events.
+      log_money: shape (roles, stakes); None if there were no bets yet.
+      runs: number of earlier runs.
+      counts, trials: counts of fixed events.
     """
 
     log_money: FloatArray | None = None
@@ -71,28 +71,38 @@ def sequential_audit(
     grid: float | None = None,
     progress: Progress | None = None,
 ) -> SequentialVerdict:
-    """Tries to refute a claim of differential privacy from as few samples as it takes.
+    """Tries to refute a claim of differential privacy from as few samples as possible.
 
-    Money is bet against the claim on the laws of the outputs as earlier ones show them, on both orders of the data sets
-    at once, and on events, at stakes of all sizes; of a curve, at the points where a violation shows best. If the claim
-    is true the wealth ever reaches 1/alpha with probability at most alpha, so false alarms are controlled at any
-    stopping time: nothing needs to be planned, and a gross violation is found within some forty outputs.
+    The audit bets against the claim: on the laws of the outputs as estimated from earlier ones, on both orders of the
+    data sets at once, and on events, with stakes of all sizes. If the claim is a curve, it bets at the points where a
+    violation shows best. If the claim is true, the wealth ever reaches 1/alpha with probability at most alpha (Ville
+    1939). So the false-alarm rate holds at any stopping time, no sample size needs to be planned, and a gross violation
+    is found within some forty outputs.
 
     Args:
-      target, neighbours, exceptions_as_output, grid: as of :func:`hockeystick.audits.audit`.
-      claim: what to refute, as :meth:`Claim.of` reads it; by default what the target says of itself.
-      alpha: in (0, 0.5).
-      most_samples: outputs drawn from each data set at most; at least 20.
-      rng: a seed or a generator that gives one; by default a fresh seed.
-      events: where to look, if that is known. A function of a batch of outputs (a list of them, if the target is not
-        vectorised) that returns one bool each is an event, and several such may be given; one that returns numbers is a
-        statistic, looked at in place of the output; "likelihood ratio" is the target's own. What it says of an output
-        must depend on that output alone. Any choice that was made before is valid, a bad one only finds nothing.
-      progress: called as ``progress(done, total)`` with numbers of outputs drawn, of both data sets together.
+      target, neighbours, exceptions_as_output, grid: as in :func:`hockeystick.audits.audit`.
+      claim: the claim to refute, in any form of :meth:`Claim.of`; default: the target's own event.
+      alpha: false-alarm probability, in (0, 0.5).
+      most_samples: largest number of outputs from each data set; at least 20.
+      rng: a seed, or a generator that draws one; default: a fresh seed.
+      events: known events or a known statistic in which a violation would show. A function of a batch of outputs (of a
+        list of them if the target is not vectorised) that returns one bool for each output is an event; several events
+        may be given. One function that returns numbers is a statistic, which replaces the output. "likelihood ratio" is
+        the target's own ratio. The value for an output must depend on that output alone. Any choice made before the
+        audit is valid; a bad one only detects nothing.
+      progress: called as ``progress(done, total)`` with numbers of outputs, both data sets together.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       TargetError: the target raised in some runs, or its outputs can't be read.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> def noisy_count(data, rng, runs):
+      ...     return sum(data) + rng.laplace(0.0, 0.25, runs)  # epsilon = 4
+      >>> verdict = hs.audits.sequential_audit(noisy_count, claim=(1.0, 0.0), neighbours=([1], [1, 1]), rng=1)
+      >>> verdict.outcome, verdict.samples < 200
+      ('refuted', True)
     """
     run = Run.of(
         target,
@@ -110,10 +120,10 @@ def sequential_audit(
 
 @define(eq=False)
 class Run:
-    """One run of bets, all its arguments checked.
+    """One run of bets, with checked arguments.
 
-    With ``lower`` off no epsilon but the claimed one is bet against: the claim falls at the same time, and less is
-    learned of how false it is.
+    If ``lower`` is false, the run bets against the claimed epsilon only. The claim is then refuted at the same time,
+    but there is no lower bound on epsilon beyond it.
     """
 
     target: Target
@@ -161,13 +171,13 @@ class Run:
         return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
-        """Draws, bets, and says what came of it; ``game`` and ``events`` are then as the run left them."""
+        """Returns the verdict after :meth:`bet`."""
         started = time.perf_counter()
         drawn = self.bet(carried, progress)
         return self._verdict(drawn, time.perf_counter() - started)
 
     def bet(self, carried: Carried | None = None, progress: Progress | None = None) -> int:
-        """Draws and bets until the claim falls or all is drawn; returns how many outputs of each data set were."""
+        """Draws and bets until the claim is refuted or all outputs are drawn; returns their number per data set."""
         carried = carried or Carried()
         self._memory = Memory(self.grid)
         self.game = Game(self.claim, self._steps, self._needed(), carried.log_money, carried.runs)
@@ -185,16 +195,16 @@ class Run:
 
     @property
     def stopped_at(self) -> int | None:
-        """After how many pairs the claim fell; None if it did not."""
+        """The number of pairs after which the claim was refuted; None if it was not."""
         return self.game.first + self.game.best_at if self.game.crossed[0] else None
 
     @property
     def _steps(self) -> FloatArray:
-        """The epsilons that are bet against."""
+        """The epsilons to bet against."""
         return ladder(self.claim.epsilon) if self.lower else np.array([self.claim.epsilon])
 
     def _learn(self, drawn: int) -> None:
-        """Learns the laws anew, and the events too if there are many more outputs than when they were learned."""
+        """Learns the laws again, and also the events if there are many more outputs than last time."""
         whole = drawn >= _ON_EVENTS * self._learned_at
         if not isinstance(self.events, FixedEvents):
             before = self.events if isinstance(self.events, LearnedEvents) and not whole else None
@@ -206,11 +216,11 @@ class Run:
             self.game.refresh(self.events)
 
     def _needed(self) -> FloatArray:
-        """Returns the log-wealth that refutes the claim, and each epsilon of the ladder beside it.
+        """Returns the log-wealths that refute the claim and each epsilon of the ladder.
 
-        The claim and, if it falls, the steps above it from the lowest up are tested at (1 - s) alpha each: the lowest
-        true one is fixed, as the truth is, and nothing above it counts unless it falls. The other steps are tested at
-        s alpha in the same way. Of a curve no step is implied by the claim.
+        The claim is tested at level (1 - s) alpha. If it is refuted, so are the steps above it, from the lowest up:
+        only the lowest true step can cause a false alarm, since no step counts unless all below it are refuted. The
+        steps below the claim are tested at s alpha in the same way. A claimed curve implies no step.
         """
         sure = -math.log(self.alpha * (1 - _SHARE_OF_BOUND))
         steps = self._steps
@@ -218,11 +228,11 @@ class Run:
         return np.concatenate([[sure], np.where(above, sure, -math.log(self.alpha * _SHARE_OF_BOUND))])
 
     def _size(self, drawn: int, change: int) -> int:
-        """Returns how many outputs to draw next: few beyond where the claim may fall."""
+        """Returns the number of outputs to draw next, such that few are drawn after a refutation."""
         return max(1, min(change - drawn, self.most - drawn, max(_FIRST, drawn // 8), _NUMBERS // self._numbers))
 
     def _draw(self, streams: tuple[Stream, Stream], size: int) -> tuple[Any, Any]:
-        """Returns a batch of either data set: tables of outputs, or indicators of given events."""
+        """Returns a batch of each data set: tables of outputs, or indicators of given events."""
         outputs = streams[0].draw(size), streams[1].draw(size)
         failed = next((stream.error for stream in streams if stream.error is not None), None)
         if failed is not None:
@@ -290,11 +300,11 @@ class Run:
             detectable_epsilon=detectable,
             seed=self.seed,
             seconds=seconds,
-            warnings=("d0 and d1 are equal: no event can tell them apart",) if equal_data(*self.data) else (),
+            warnings=("d0 and d1 are equal: no event can distinguish them",) if equal_data(*self.data) else (),
         )
 
     def _lower(self, refuted: bool) -> float:
-        """Returns the highest step of the ladder below which all were refuted."""
+        """Returns the highest step of the ladder up to which all steps were refuted."""
         steps, crossed = self.game.epsilons, self.game.crossed[1:]
         own = slice(None)
         least = 0.0

@@ -1,8 +1,8 @@
-"""Test martingales against P(T) <= e^epsilon Q(T) + delta: fair bets on pairs of outputs, and the wealth they make.
+"""Test martingales against P(T) <= e^epsilon Q(T) + delta: fair bets on pairs of outputs, and their wealth.
 
-A pair (x, y) holds one output from each data set, independent of each other and of all pairs before. An event T, a
-stake and everything else about a bet may depend on earlier pairs, not on this one (it is *predictable*). With
-a = 1[x in T] and b = 1[y in T], for L = e^epsilon, any point (p, q) of the claim's boundary p = L q + delta, and any s
+A pair (x, y) has one output from each data set, independent of each other and of all earlier pairs. The event T, the
+stake and all other parts of a bet are *predictable*: they may depend on earlier pairs, but not on this one. Let
+a = 1[x in T], b = 1[y in T] and L = e^epsilon. For any point (p, q) of the claim's boundary p = L q + delta, and any s
 with 0 <= s <= min(1/p, 1/(L (1 - q))), the bet pays
 
     E(a, b) = (1 + s (a - p)) (1 - s L (b - q)).
@@ -11,27 +11,27 @@ with 0 <= s <= min(1/p, 1/(L (1 - q))), the bet pays
 and b are independent, so E[E] = (1 + s (P - p)) (1 - s L (Q - q)). This increases in P, and the claim says P <= L Q +
 delta, so with t = L (Q - q) it is at most (1 + s t) (1 - s t) = 1 - s^2 t^2 <= 1.
 
-*Graded events.* Nothing above needs a and b to be 0 or 1: they may be values h(x), h(y) in [0, 1] of any function h,
-with P and Q its means, since the claim bounds the mean of h as it bounds probabilities (integrate over the events
-{h >= u}). For a pure claim that is all there is: with densities f and g of the outputs and r = f / (f + g), the nearest
-pair of the claim has likelihood ratios r / (e^epsilon c) and (1 - r) / c where r is large and constant ones elsewhere,
-which are the two factors for an h that is affine in r there and constant elsewhere. On four published examples of
-too little noise it grows 1.4 to 1.8 times as fast as the best plain event.
+*Graded events.* The proof does not need a and b to be 0 or 1. They may be values h(x), h(y) in [0, 1] of any function
+h, with means P and Q, since the claim bounds the mean of h as it bounds probabilities (integrate over the events
+{h >= u}). For a pure claim the best bet has this form. Let f and g be the densities of the outputs and r = f / (f + g).
+The nearest pair of the claim has likelihood ratios r / (e^epsilon c) and (1 - r) / c where r is large, and constant
+ones elsewhere. These are the two factors for an h that is affine in r there and constant elsewhere. On four published
+examples of too little noise, the wealth grows 1.4 to 1.8 times as fast as with the best plain event.
 
 *No e-value grows faster.* E is the likelihood ratio of independent coins with P = p + s p (1 - p) and
-Q = q - s L q (1 - q) to the pair (p, q), which is the point of the claim nearest to it in Kullback-Leibler divergence
-(the two slopes above are its Lagrange condition). A likelihood ratio to an element of the null that is an e-value for
-all of the null is the growth-rate optimal one (Grünwald, de Heide, Koolen 2024, Theorem 1), and its growth rate is that
-divergence, KLinf. For two streams of coins and a convex null these are the e-values of Turner, Ly, Grünwald 2024.
-The usual linear bet 1 + s (a - L b - delta) lacks the term -s^2 L (a - p) (b - q). With g = P - L Q - delta and
+Q = q - s L q (1 - q) to the pair (p, q), which is the nearest point of the claim in Kullback-Leibler divergence (the
+two slopes above are its Lagrange condition). A likelihood ratio to an element of the null that is an e-value for the
+whole null is growth-rate optimal (Grünwald, de Heide, Koolen 2024, Theorem 1), and its growth rate is that divergence,
+KLinf. For two streams of coins and a convex null these are the e-values of Turner, Ly, Grünwald 2024. The usual linear
+bet 1 + s (a - L b - delta) lacks the term -s^2 L (a - p) (b - q). With g = P - L Q - delta and
 V = P (1 - P) + L^2 Q (1 - Q) it grows by g^2 / (2 (V + g^2)) against g^2 / (2 V), to leading order: the same for a
 violation that is small against its noise, and up to 1.3 times less for one that shows within fifty pairs.
 
-*Wealth.* Money is split over accounts, one for each event, direction and stake. Each account multiplies by its bet's
-E, and between pairs money may be moved among accounts by any predictable rule that creates none. The total starts at 1
-and is a non-negative supermartingale under the claim, whatever outputs, events and stopping rule; so it ever reaches
-1/alpha with probability at most alpha (Ville 1939). Between two changes of bets an account's log-wealth is linear in
-three counts (pairs, a, b), so a batch is settled at once, and in any cuts gives the same.
+*Wealth.* The money is divided among accounts, one for each event, direction and stake. Each account is multiplied by
+its bet's E. Between pairs, money may be moved among accounts by any predictable rule that does not increase the total.
+The total starts at 1 and is a non-negative supermartingale under the claim, for all outputs, events and stopping rules.
+So it ever reaches 1/alpha with probability at most alpha (Ville 1939). Between two changes of bets, an account's
+log-wealth is linear in three counts (pairs, a, b), so a batch can be settled at once, or in parts with the same result.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from scipy import optimize, special
 from hockeystick.accounting.arrays import FloatArray, IntArray
 
 STAKES = 0.97 * 0.5 ** (np.arange(26) / 2)  # fractions of the largest stake
-_PRIOR = 1 / (np.arange(len(STAKES)) + 2.0) ** 1.2  # slowly falling: each size of violation costs about log log of it
+_PRIOR = 1 / (np.arange(len(STAKES)) + 2.0) ** 1.2  # decreases slowly: costs about log log of a violation's size
 PRIOR = _PRIOR / _PRIOR.sum()
-_LARGEST = 300.0  # exponent of the ratio; beyond, the claim can't be refuted with any number of pairs
+_LARGEST = 300.0  # largest exponent; a larger epsilon can't be refuted with any number of pairs
 ROUND_OFF = 4e-15  # relative, per pair: above the error of E in floating point
 
 
@@ -72,10 +72,10 @@ class Bets:
 
         Args:
           epsilon, delta: the claimed point, epsilon >= 0 and delta in [0, 1].
-          q: where on the claim's boundary; cut to [0, (1 - delta) / e^epsilon].
-          stake: in [0, 1), as a fraction of the largest s; an epsilon above 300 is not bet against. All arguments so
-            far broadcast.
-          grades: m, 1 for plain events.
+          q: the point of the claim's boundary, clipped to [0, (1 - delta) / e^epsilon].
+          stake: in [0, 1), as a fraction of the largest s; there is no bet against an epsilon above 300. All arguments
+            so far broadcast.
+          grades: m; 1 for plain events.
         """
         ratio = np.exp(np.minimum(epsilon, _LARGEST))
         q = np.clip(q, 0.0, (1 - np.asarray(delta)) / ratio)
@@ -90,9 +90,9 @@ class Bets:
 
     @classmethod
     def on_cells(cls, first: FloatArray, second: FloatArray) -> Bets:
-        """Returns bets that pay F(x) G(y), functions of the cells that outputs are in, at all stakes.
+        """Returns bets that pay F(x) G(y), functions of the cells of the outputs, at all stakes.
 
-        A stake s turns F into 1 + s (F - 1) and G likewise: if F and G have means of at most 2 together, so have these.
+        A stake s replaces F by 1 + s (F - 1), and G likewise. If the means of F and G add up to at most 2, so do these.
 
         Args:
           first, second: F and G, shape (roles, cells); positive.
@@ -108,8 +108,9 @@ class Bets:
         """Returns the gain in log-wealth over ``pairs`` pairs.
 
         Args:
-          x, y: how often each nested event happened among the first, and among the second outputs of the pairs; they
-            broadcast against the bets' shape and an axis of length m.
+          pairs: number of pairs.
+          x, y: counts of each nested event among the first and among the second outputs of the pairs; they broadcast
+            against the bets' shape and an axis of length m.
         """
         from_p = np.einsum("...j,...j", self.on_p, np.asarray(x, dtype=float))
         from_q = np.einsum("...j,...j", self.on_q, np.asarray(y, dtype=float))
@@ -129,12 +130,12 @@ class Bets:
 
 
 def share_out(log_money: FloatArray, share: float, prior: FloatArray) -> FloatArray:
-    """Returns the money after the part ``share`` of every account was collected and paid out as ``prior`` says.
+    """Returns the money after the part ``share`` of every account is collected and redistributed by ``prior``.
 
     Args:
       log_money: shape (..., roles, stakes); the total over the last two axes does not grow.
       share: in (0, 1].
-      prior: of that shape, not negative, summing to at most 1 over the last two axes.
+      prior: of the same shape, non-negative, with a sum of at most 1 over the last two axes.
     """
     with np.errstate(divide="ignore"):
         paid = log_total(log_money)[..., None, None] + math.log(share) + np.log(prior)
@@ -142,7 +143,7 @@ def share_out(log_money: FloatArray, share: float, prior: FloatArray) -> FloatAr
 
 
 def log_total(log_money: FloatArray) -> FloatArray:
-    """Returns the log of the money in all accounts, the last two axes together; that of none is minus infinity."""
+    """Returns the log of the money in all accounts, over the last two axes; minus infinity if there is none."""
     most = log_money.max(axis=(-2, -1), keepdims=True)
     most = np.where(np.isneginf(most), 0.0, most)
     with np.errstate(divide="ignore"):
@@ -154,7 +155,7 @@ def nearest_boundary(
 ) -> FloatArray:
     """Returns the q of the boundary point nearest to the frequencies of x and y in ``trials`` pairs each.
 
-    Weighted least squares with half a count of smoothing; a bet is as valid at any other q, and a little slower.
+    It uses weighted least squares with half a count of smoothing. A bet at any other q is valid too, but slower.
     """
     trials = np.asarray(trials, dtype=float)
     ratio = np.exp(np.minimum(epsilon, _LARGEST))
@@ -176,12 +177,15 @@ def standing(
     delta: npt.ArrayLike,
     squares: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns how many standard errors the claim is exceeded by, and how well a violation would show.
+    """Returns the excess over the claim in standard errors, and a measure of how well a violation would show.
 
-    The second is P over the standard deviation of a - e^epsilon b: what a given relative excess of P is worth.
+    The measure is P over the standard deviation of a - e^epsilon b: the effect of a given relative excess of P.
 
     Args:
-      x, y: sums of a and b over ``trials`` pairs; ``squares``: of their squares, if those differ.
+      x, y: sums of a and b over ``trials`` pairs.
+      trials: number of pairs.
+      epsilon, delta: the claimed point.
+      squares: sums of the squares of a and b, if these differ from x and y.
     """
     ratio, n = np.exp(np.minimum(epsilon, _LARGEST)), np.asarray(trials, dtype=float) + 1
     p, q = (np.asarray(x) + 0.5) / n, (np.asarray(y) + 0.5) / n
@@ -195,6 +199,7 @@ def growth_rate(p: float, q: float, epsilon: float, delta: float) -> float:
 
     Args:
       p, q: the event's probabilities, in [0, 1].
+      epsilon, delta: the claimed point.
     """
     ratio = math.exp(epsilon)
     if p <= ratio * q + delta:

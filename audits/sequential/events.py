@@ -1,11 +1,11 @@
 """Events to bet on, learned from earlier outputs alone.
 
-Outputs are cut into cells (:mod:`hockeystick.audits.attacks.partitions`), and a partition's cells are put in a few
-orders: along the feature, back, from the middle outwards, inwards, and by the likelihood ratio of the earlier outputs,
-both ways. A *role* is a place in such an order: "the front that holds a fifth of all outputs". A role's event is found
-anew as outputs come in and its quantile gets clearer, while the money that was put on the role stays, so the best role
-has to be found only once. An event is chosen by earlier outputs alone, that is, it is predictable, so no choice can
-make a bet unfair.
+Outputs are divided into cells (:mod:`hockeystick.audits.attacks.partitions`), and the cells of a partition are put in
+several orders: along the feature and back, from the middle outwards and inwards, and by the likelihood ratio of the
+earlier outputs in both directions. A *role* is a place in such an order: "the front with a fifth of all outputs". As
+outputs come in and quantiles get clearer, the event of a role is updated, while the role's money stays. So the best
+role has to be found only once. Each event depends on earlier outputs alone, that is, it is predictable, so no choice
+can make a bet unfair.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from hockeystick.audits.outputs.cells import Intervals, Partition, real_blocks
 from hockeystick.audits.outputs.reading import UNSEEN, Codebook, Layout, Table
 from hockeystick.audits.targets.calling import TargetError
 
-LEVELS = np.array([0.002, 0.008, 0.025, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.65])  # of all outputs, in front
+LEVELS = np.array([0.002, 0.008, 0.025, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.65])  # shares of all outputs in front
 GRADES = 7  # nested events that make a graded one
 _ORDERS = 6
 _RAMPS = (0.5, 1.0)
-_SUPPORTS = (0.4, 1.0)  # of all outputs, where a graded event is above 0
-_FINE = 32  # intervals that a partition is cut into at least
-_RANKS = 2  # partitions that are bet on, of those that tell the data sets apart best
-_MOST_OUTPUTS, _MOST_NUMBERS = 1 << 17, 1 << 22  # learned from, of each data set: the latest
+_SUPPORTS = (0.4, 1.0)  # shares of all outputs in which a graded event is above 0
+_FINE = 32  # least number of intervals of a partition
+_RANKS = 2  # partitions to bet on: those that separate the data sets best
+_MOST_OUTPUTS, _MOST_NUMBERS = 1 << 17, 1 << 22  # latest outputs of each data set from which events are learned
 
 Statistic = Callable[[Any], npt.ArrayLike]
 
 
 class Events(Protocol):
-    """Some events, and how often they happened so far.
+    """Some events, and their counts so far.
 
-    ``counts`` has shape (events, sides), of ``trials`` outputs of each data set; ``trials`` may be 0. The last of them
-    make ``graded`` graded events, ``GRADES`` nested ones each.
+    ``counts`` has shape (events, sides), from ``trials`` outputs of each data set; ``trials`` may be 0. The last events
+    form ``graded`` graded events of ``GRADES`` nested ones each.
     """
 
     @property
@@ -57,7 +57,7 @@ class Events(Protocol):
     def trials(self) -> int: ...
 
     def happened(self, batch: Any) -> BoolArray:
-        """Returns which events each output of a batch is in, shape (events, runs)."""
+        """Returns a mask of the events that contain each output of a batch, shape (events, runs)."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Events(Protocol):
 
 @frozen(eq=False)
 class Cut:
-    """Cells, and how often outputs were in them so far, shape (sides, cells)."""
+    """Cells, and the counts of outputs in them so far, shape (sides, cells)."""
 
     partition: Partition
     counts: IntArray
@@ -82,7 +82,7 @@ class Cut:
 
 @frozen(eq=False)
 class FixedEvents:
-    """Events that the caller named. A batch is an array of their indicators, shape (events, runs)."""
+    """Events given by the caller. A batch is an array of their indicators, shape (events, runs)."""
 
     names: tuple[str, ...]
     counts: IntArray
@@ -98,7 +98,7 @@ class FixedEvents:
         return np.zeros((0, batch.shape[1]), dtype=np.int64)
 
     def after(self, batch: tuple[BoolArray, BoolArray]) -> FixedEvents:
-        """Returns the events with a batch of either data set counted in."""
+        """Returns the events with the counts of a batch of each data set added."""
         counts = np.stack([side.sum(axis=1) for side in batch], axis=1)
         return FixedEvents(self.names, self.counts + counts, self.trials + batch[0].shape[1])
 
@@ -108,7 +108,7 @@ class FixedEvents:
 
 @frozen(eq=False)
 class _Fronts:
-    """The events of one partition: ``plain`` and ``graded`` say which cells are in each, shape (events, cells)."""
+    """The events of one partition: ``plain`` and ``graded`` are masks of their cells, shape (events, cells)."""
 
     partition: Partition
     plain: BoolArray
@@ -119,7 +119,7 @@ class _Fronts:
 
 @frozen(eq=False)
 class LearnedEvents:
-    """Fronts of orders of cells, of one or more partitions, and the cells. A batch is a :class:`Table`."""
+    """Fronts of the orders of cells of one or more partitions, and the cells. A batch is a :class:`Table`."""
 
     fronts: tuple[_Fronts, ...]
     cuts: tuple[Cut, ...]
@@ -167,15 +167,15 @@ class LearnedEvents:
 
 @define
 class Memory:
-    """The earlier outputs of both data sets, as far as they are learned from."""
+    """The earlier outputs of both data sets from which events are learned."""
 
     grid: float | None
     book: Codebook = field(factory=Codebook)
     tables: tuple[list[Table], list[Table]] = field(factory=lambda: ([], []))
-    ranks: int = 0  # how many partitions are bet on; 0 until it is known
+    ranks: int = 0  # number of partitions to bet on; 0 until it is known
 
     def keep(self, batch: tuple[Table, Table]) -> None:
-        """Adds a batch, and forgets the oldest beyond what is learned from."""
+        """Adds a batch, and drops the oldest batches beyond the maximum."""
         for own, table in zip(self.tables, batch, strict=True):
             own.append(table)
             most = min(_MOST_OUTPUTS, _MOST_NUMBERS // table.numbers)
@@ -183,7 +183,7 @@ class Memory:
                 own.pop(0)
 
     def learn(self, before: LearnedEvents | None = None) -> LearnedEvents:
-        """Returns the events and cells that the outputs kept so far suggest, or the events of ``before``."""
+        """Returns events and cells learned from the outputs so far; ``before`` keeps its events and gets new cells."""
         joined = Table.join(self.tables[0]), Table.join(self.tables[1])
         evidence = Evidence.of(joined, tuple(self.book.layouts), self.grid)
         found = [(p, evidence.tally(p)) for p in real_partitions(evidence)]
@@ -198,7 +198,7 @@ class Memory:
 
 
 def _cut(evidence: Evidence, partition: Partition, tally: IntArray) -> Cut:
-    """Returns a partition's cells, cut finer if they are few intervals: their counts are smoothed, not trusted."""
+    """Returns a partition's cells, made finer if they are few intervals, since their counts will be smoothed."""
     part = partition.parts.get(0)
     if not partition.ordered or partition.folds or not isinstance(part, Intervals) or part.cells >= _FINE:
         return Cut(partition, tally.sum(axis=0))
@@ -210,7 +210,7 @@ def _cut(evidence: Evidence, partition: Partition, tally: IntArray) -> Cut:
 
 
 def _separation(tally: IntArray) -> float:
-    """Returns the chi-squared statistic of counts against data set, less its expectation under no difference."""
+    """Returns the chi-squared statistic of counts against data set, minus its expectation under no difference."""
     counts = tally.sum(axis=0)
     pooled = counts.sum(axis=0)
     seen = pooled > 0
@@ -219,7 +219,7 @@ def _separation(tally: IntArray) -> float:
 
 
 def _fronts(partition: Partition, tally: IntArray) -> _Fronts:
-    """Returns the events of a partition; those that were ranked by the counts of one fold are counted on the other."""
+    """Returns the events of a partition; events ranked by the counts of one fold are counted on the other."""
     totals = tally.sum(axis=0)
     members = np.zeros((_ORDERS, len(LEVELS), partition.cells), dtype=bool)
     counts = np.zeros((_ORDERS, len(LEVELS), 2), dtype=np.int64)
@@ -248,7 +248,7 @@ def _fronts(partition: Partition, tally: IntArray) -> _Fronts:
 
 
 def _graded(counts: IntArray) -> BoolArray:
-    """Returns graded events, shape (2 supports grades, cells): a cell's part of the outputs of either data set.
+    """Returns graded events, shape (2 supports grades, cells), whose value grows with the likelihood ratio.
 
     On its support, the front of the order by likelihood ratio, the value grows with r = f / (f + g) from 0 to 1.
     """
@@ -268,7 +268,7 @@ def _graded(counts: IntArray) -> BoolArray:
 
 
 def _ramps(order: IntArray, totals: IntArray) -> BoolArray:
-    """Returns graded events, shape (ramps grades, cells), that fall from 1 at the front of ``order`` to 0."""
+    """Returns graded events, shape (ramps grades, cells), that decrease from 1 at the front of ``order`` to 0."""
     pooled = totals.sum(axis=0)[order] / max(1, int(totals.sum()))
     place = pooled.cumsum() - pooled / 2
     members = np.zeros((len(_RAMPS), GRADES, totals.shape[1]), dtype=bool)
@@ -278,13 +278,13 @@ def _ramps(order: IntArray, totals: IntArray) -> BoolArray:
 
 
 def _by_ratio(counts: IntArray) -> IntArray:
-    """Returns the cells that were seen, from the most typical of the first data set to that of the second."""
+    """Returns the non-empty cells, from the most typical of the first data set to the most typical of the second."""
     seen = np.flatnonzero(counts.sum(axis=0))
     return np.asarray(seen[np.argsort(-np.log((counts[0, seen] + 0.5) / (counts[1, seen] + 0.5)), kind="stable")])
 
 
 def _prefixes(order: IntArray, totals: IntArray) -> BoolArray:
-    """Returns for each level the cells from the front of ``order`` that hold about that part of the outputs."""
+    """Returns, for each level, the cells from the front of ``order`` that hold about that share of the outputs."""
     held = totals.sum(axis=0)[order].cumsum() / max(1, int(totals.sum()))
     middles = (held + np.concatenate([[0.0], held[:-1]])) / 2
     sizes = np.maximum(np.searchsorted(middles, LEVELS), 1)
@@ -295,26 +295,23 @@ def _prefixes(order: IntArray, totals: IntArray) -> BoolArray:
 
 @frozen(eq=False)
 class GivenEvents:
-    """What the caller said of the events: indicators of events, or one statistic whose values are learned from.
-
-    A statistic may be a log-likelihood ratio; it stands in place of the output.
-    """
+    """The caller's argument ``events``: indicators of events, or one statistic that replaces the output."""
 
     functions: tuple[Statistic, ...]
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, given: object) -> GivenEvents | None:
-        """Reads the argument ``events``: None, a callable, or several.
+        """Returns the functions in ``given``, which is None, a callable, or several callables.
 
         Raises:
-          InvalidArgumentError: anything else, or none.
+          InvalidArgumentError: it is something else, or empty.
         """
         if given is None:
             return None
         functions = (given,) if callable(given) else items("events", given)
         if not functions or not all(map(callable, functions)):
-            raise InvalidArgumentError("events", given, "is no callable of outputs", "give f(outputs), or several")
+            raise InvalidArgumentError("events", given, "is not a function of outputs", "give f(outputs), or several")
         names = [str(getattr(function, "__name__", "event")) for function in functions]
         named = [f"event {i + 1}" if name in ("<lambda>", "event") else name for i, name in enumerate(names)]
         return cls(tuple(functions), tuple(named))
@@ -323,7 +320,7 @@ class GivenEvents:
         """Returns indicators, shape (events, runs), or the values of a statistic, runs on the leading axis.
 
         Raises:
-          TargetError: wrong lengths, or several functions that are not all indicators.
+          TargetError: a length is wrong, or there are several functions that are not all indicators.
         """
         values = [np.asarray(function(outputs)) for function in self.functions]
         for name, value in zip(self.names, values, strict=True):
@@ -331,5 +328,5 @@ class GivenEvents:
                 raise TargetError(f"{name} was given {runs} outputs and returned an array of shape {value.shape}")
         flags = all(value.dtype == bool and value.ndim == 1 for value in values)
         if not flags and len(values) > 1:
-            raise TargetError("of several events each must return one bool per output; or give a single statistic")
+            raise TargetError("each of several events must return one bool per output; or give a single statistic")
         return np.stack(values) if flags else values[0]

@@ -1,27 +1,29 @@
-"""Evidence that lasts: sequential audits of a suite whose wealth is kept in a file from one run of CI to the next.
+"""Evidence over many CI runs: sequential audits of a test suite whose wealth is stored in a file between runs.
 
-A test that is run a thousand times at level 0.001 alarms falsely. Here the wealth of a key (target, claim, test design)
-goes on from run to run: all runs together are one sequential audit, as long as each version that was run satisfies the
-claim. Two things are kept apart.
+A test that runs a thousand times at level 0.001 will give false alarms. Here the wealth of a key (target, claim, test
+design) continues from run to run, so all runs together are one sequential audit, as long as each tested version
+satisfies the claim. There are two separate statements.
 
-*False alarms.* The k-th key ever registered has the level alpha 6 / (pi^2 k^2); these sum to at most alpha. Under the
-claim a key's wealth is a non-negative supermartingale over all runs, hence ever reaches 1/alpha_k with probability at
-most alpha_k (Ville 1939). So the probability that *any* key *ever* alarms although its claim is true in all its runs
-is at most alpha: over endless runs, whatever the dependence between keys. A key that alarmed stays so until it is
-registered anew (:meth:`EvidenceLedger.restart`), at a smaller level.
+*False alarms.* The k-th registered key has the level alpha 6 / (pi^2 k^2); these levels add up to at most alpha. Under
+the claim a key's wealth is a non-negative supermartingale over all runs, and ever reaches 1/alpha_k with probability at
+most alpha_k (Ville 1939). So the probability that *any* key *ever* alarms although its claim is true in all its runs is
+at most alpha, over infinitely many runs and for any dependence between keys. A key that alarmed remains so until it is
+registered again (:meth:`EvidenceLedger.restart`), at a smaller level.
 
-*Change points.* Wealth that was lost while the claim held has to be won back before a later violation shows. So beside
-it runs the detector D_n = (D_(n-1) + 1) e_n, with e_n the factor of wealth in the n-th run: an e-detector of the
-Shiryaev-Roberts kind (Shin, Ramdas, Rinaldo 2024, Definition 2.2). D_n - n is a supermartingale under the claim, so the
-mean number of runs to the first detection is at least the threshold: *what is controlled is the average run length*,
-and in endless runs a false detection comes for sure. A detection is a reason to look, never a refutation.
+*Change points.* Wealth that was lost while the claim held has to be regained before a later violation shows. So the
+ledger also has the detector D_n = (D_(n-1) + 1) e_n, where e_n is the factor of the wealth in the n-th run: an
+e-detector of Shiryaev-Roberts type (Shin, Ramdas, Rinaldo 2024, Definition 2.2). D_n - n is a supermartingale under the
+claim, so the mean number of runs to the first detection is at least the threshold. This controls *the average run
+length*: over infinitely many runs, a false detection is certain. A detection calls for an investigation; it is never a
+refutation.
 
-What both rest on: the seeds of runs are fresh, so that outputs of different runs are independent; a seed that counts
-already is refused. And every run that was started is finished or shows as ``pending``: to drop runs because of what was
-seen in them would bias the rest. Starting again with the seed of a pending run draws the same outputs, and is allowed.
+Both statements require that the seeds of runs are fresh, so that the outputs of different runs are independent; a seed
+that was counted already is refused. And every run that was started must be finished, or it is listed as ``pending``: to
+drop runs because of their results would bias the rest. A run may be started again with the seed of a pending run, since
+it draws the same outputs.
 
-The file is one JSON document with a digest, replaced as a whole or not at all, and read and written under a file lock;
-runs of one key may overlap (their factors are multiplied, each being fair given the file as the run found it).
+The file is one JSON document with a digest, which is replaced atomically, and read and written under a file lock. Runs
+of one key may overlap: their factors are multiplied, each being fair given the file at the start of the run.
 """
 
 from __future__ import annotations
@@ -52,27 +54,33 @@ from hockeystick.audits.sequential.verdict import SequentialVerdict
 
 SCHEMA_VERSION = 1
 _KIND = "hockeystick evidence"
-_DESIGN = "bets 1"  # changes when accounts of one version would mean something else to the next
+_DESIGN = "bets 1"  # changes whenever the accounts of one version have another meaning in the next
 
 
 class RepeatedSeedError(HockeystickError):
-    """A seed counts already: its outputs would be the same again, and no evidence."""
+    """The seed of a run was counted already, so that its outputs would not be new evidence.
+
+    See :class:`EvidenceLedger`.
+    """
 
 
 @frozen
 class Evidence:
-    """What is known of one key.
+    """The evidence about one key. See :class:`EvidenceLedger` for an example.
 
     Attributes:
-      name, claim, design: the key. The claim is its points, the stated one first.
-      number: k, in order of registration; ``alpha`` is the level that belongs to it.
-      log_wealth, log_wealth_best: of the wealth after the last run, and the largest ever seen.
-      alarmed_in: the run in which the wealth reached 1/alpha, counted from 1; None if it never did.
-      log_detector: log of D; ``detections`` are the runs in which it reached the average run length, and began anew.
-      runs, samples: so far; outputs of each data set.
-      seeds: of the runs that count; ``pending`` of those that were started and not finished.
-      closed: whether the key was registered anew.
-      money, counts, trials: as :class:`hockeystick.audits.sequential.audit.Carried`, flat.
+      name, claim, design: the key. The claim is a tuple of points, the stated one first.
+      number: k, the key's number in order of registration.
+      alpha: the key's level.
+      log_wealth, log_wealth_best: log-wealth after the last run, and the largest so far.
+      alarmed_in: number of the run in which the wealth reached 1/alpha, from 1; None if it never did.
+      log_detector: log of D.
+      detections: the runs in which D reached the average run length, and started again.
+      runs, samples: numbers of runs, and of outputs of each data set, so far.
+      seeds: seeds of the counted runs.
+      pending: seeds of runs that were started and not finished.
+      closed: whether the key was registered again.
+      money, counts, trials: as in :class:`hockeystick.audits.sequential.audit.Carried`, flattened.
     """
 
     name: str
@@ -101,18 +109,28 @@ class Evidence:
 
     @property
     def alarmed(self) -> bool:
-        """Whether the claim is refuted, at level ``alpha``."""
+        """Whether the claim is refuted at level ``alpha``."""
         return self.alarmed_in is not None
 
 
 def e_bh(evidence: tuple[Evidence, ...], level: float) -> tuple[Evidence, ...]:
     """Returns the keys whose claims are rejected with a false discovery rate of at most ``level``.
 
-    It is the e-BH procedure (Wang, Ramdas 2022, Theorem 5.1) on the wealth after the last runs, valid for any
-    dependence between keys, at one time that may depend on what was seen, not at all times together.
+    This is the e-BH procedure (Wang, Ramdas 2022, Theorem 5.1) on the wealth after the last runs. It is valid for any
+    dependence between keys, at one time, which may depend on the results, but not at all times together.
+
+    Args:
+      evidence: all keys of a ledger.
+      level: the false discovery rate, in (0, 1).
 
     Raises:
-      InvalidArgumentError: level not in (0, 1).
+      InvalidArgumentError: ``level`` is not in (0, 1).
+
+    Example:
+      >>> from hockeystick.audits import Evidence, e_bh
+      >>> keys = [Evidence(name, ((1.0, 0.0),), "", 1, 1e-6, log_wealth=own) for name, own in (("a", 9.0), ("b", 2.0))]
+      >>> [key.name for key in e_bh(tuple(keys), level=0.01)]  # needs a wealth of 200
+      ['a']
     """
     level = real("level", level, low=0.0, high=1.0, low_open=True, high_open=True)
     ranked = sorted(evidence, key=lambda own: -own.log_wealth)
@@ -122,41 +140,46 @@ def e_bh(evidence: tuple[Evidence, ...], level: float) -> tuple[Evidence, ...]:
 
 
 class EvidenceLedger:
-    """Wealth against the claims of a suite, in a file that runs and processes may share.
+    """A file with the wealth against the claims of a test suite, which several runs and processes may share.
 
-    >>> import tempfile
-    >>> from hockeystick.audits import Claim
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> ledger = EvidenceLedger(folder.name + "/evidence.json", alpha=1e-6)
-    >>> def half_the_noise(value, rng, runs):
-    ...     return value + rng.laplace(scale=0.5, size=runs)
-    >>> for seed in range(3):
-    ...     found = ledger.audit(
-    ...         "my sum", half_the_noise, claim=Claim(1.0), neighbours=(0.0, 1.0), samples=200, rng=seed
-    ...     )
-    >>> ledger.evidence()[0].alarmed
-    True
-    >>> folder.cleanup()
+    Example:
+      >>> import tempfile
+      >>> from hockeystick.audits import Claim, EvidenceLedger
+      >>> def half_noise(value, rng, runs):
+      ...     return value + rng.laplace(scale=0.5, size=runs)
+      >>> def large(outputs):
+      ...     return outputs > 0.5
+      >>> with tempfile.TemporaryDirectory() as folder:
+      ...     ledger = EvidenceLedger(f"{folder}/evidence.json", alpha=1e-6)
+      ...     for seed in range(3):
+      ...         ledger.audit(
+      ...             "sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=240, rng=seed, events=large
+      ...         ).outcome
+      'inconclusive'
+      'inconclusive'
+      'refuted'
     """
 
     def __init__(self, path: str | os.PathLike[str], *, alpha: float = 1e-6, average_run_length: float = 1e6) -> None:
-        """Opens the ledger at ``path``, or makes it with the first registration.
+        """Opens the ledger at ``path``; a new file is written at the first registration.
 
         Args:
-          alpha: in (0, 0.5), for all keys and all times together. A file that exists has to have the same.
-          average_run_length: runs of one key, at least 1: the mean number up to a false detection is no less.
+          path: path of the file.
+          alpha: false-alarm probability for all keys and all times together, in (0, 0.5). An existing file must have
+            the same.
+          average_run_length: a lower bound, at least 1, on the mean number of runs of a key until a false detection.
 
         Raises:
           LedgerError: the file is damaged, not a ledger, of a newer version, or has another alpha.
         """
-        self._path = Path(path).resolve()  # one lock, whichever way the file is named
+        self._path = Path(path).resolve()  # so that all names of the file have the same lock
         self.alpha = real("alpha", alpha, low=0.0, high=0.5, low_open=True, high_open=True)
         self.average_run_length = real("average_run_length", average_run_length, low=1.0)
         self._lock = FileLock(f"{self._path}.lock")
         self.evidence()
 
     def evidence(self) -> tuple[Evidence, ...]:
-        """Returns all keys, in order of registration, those of other processes included."""
+        """Returns all keys in order of registration, including those of other processes."""
         with self._turn():
             return self._read()
 
@@ -174,25 +197,25 @@ class EvidenceLedger:
         grid: float | None = None,
         progress: Progress | None = None,
     ) -> SequentialVerdict:
-        """Bets the key's wealth on outputs of one more run, and keeps what came of it.
+        """Bets the key's wealth on the outputs of one more run, and stores the result.
 
         Args:
-          name: of the target and the data sets; with the claim and the events' names it is the key.
-          samples: outputs from each data set at most, in this run.
-          rng: a seed that was not used for this key; by default a fresh one.
-          target, claim, neighbours, events, exceptions_as_output, grid, progress: as of :func:`.sequential_audit`.
-            Events that are learned are learned anew in each run: name them where evidence is gathered over many.
+          name: a name for the target and the data sets; together with the claim and the events' names it is the key.
+          samples: largest number of outputs from each data set in this run.
+          rng: a seed that was not used for this key; default: a fresh one.
+          target, claim, neighbours, events, exceptions_as_output, grid, progress: as in :func:`.sequential_audit`.
+            Learned events are learned again in each run, so give events if the evidence comes from many runs.
 
         Returns:
-          the verdict: "refuted" if the key alarmed, in this run or before.
+          the verdict: "refuted" if the key alarmed in this run or in an earlier one.
 
         Raises:
-          RepeatedSeedError: the seed counts already; nothing was drawn.
-          LedgerError: the file can't be trusted, or could not be written; it is as it was.
-          InvalidArgumentError, TargetError: as of ``sequential_audit``. The run stays pending if it was started.
+          RepeatedSeedError: the seed was counted already; nothing was drawn.
+          LedgerError: the file is damaged or could not be written; it was left unchanged.
+          InvalidArgumentError, TargetError: as in ``sequential_audit``. A run that was started remains pending.
         """
         if not isinstance(name, str) or not name:
-            raise InvalidArgumentError("name", name, "is no name")
+            raise InvalidArgumentError("name", name, "is not a name", "give a non-empty string")
         run = Run.of(
             target,
             claim=claim,
@@ -204,8 +227,8 @@ class EvidenceLedger:
             exceptions_as_output=exceptions_as_output,
             grid=grid,
         )
-        looked = ", ".join(run.given.names) if run.given else "learned" if events is None else str(events)
-        design = f"{_DESIGN}; events: {looked}; grid: {grid}"
+        described = ", ".join(run.given.names) if run.given else "learned" if events is None else str(events)
+        design = f"{_DESIGN}; events: {described}; grid: {grid}"
         found = self._begin((name, run.claim.points, design), run.seed)
         run.alpha = found.alpha
         verdict = run.play(_carried(found), progress)
@@ -213,10 +236,10 @@ class EvidenceLedger:
         return verdict
 
     def restart(self, name: str) -> None:
-        """Closes the open keys of a name; the next audit of each registers it anew, with wealth 1 and a smaller alpha.
+        """Closes the open keys of a name; the next audit registers each again, with wealth 1 and a smaller alpha.
 
         Raises:
-          InvalidArgumentError: there is no open key of that name.
+          InvalidArgumentError: the name has no open key.
         """
         with self._turn():
             entries = self._read()
@@ -228,7 +251,7 @@ class EvidenceLedger:
         with self._turn():
             entries = list(self._read())
             if any(seed in own.seeds for own in entries if own.key == key):
-                raise RepeatedSeedError(f"seed {seed} counts already for {key[0]!r}: give a fresh one, or none")
+                raise RepeatedSeedError(f"seed {seed} was counted already for {key[0]!r}: give a fresh seed, or none")
             at = next((i for i, own in enumerate(entries) if own.key == key and not own.closed), len(entries))
             if at == len(entries):
                 number = len(entries) + 1
@@ -247,8 +270,8 @@ class EvidenceLedger:
             entries = list(self._read())
             own = entries[before.number - 1]
             if any(run.seed in other.seeds for other in entries if other.key == own.key):
-                raise RepeatedSeedError(f"seed {run.seed} was counted by another process meanwhile")
-            behind = own.log_wealth - before.log_wealth  # what other runs made of it meanwhile
+                raise RepeatedSeedError(f"seed {run.seed} was counted by another process in the meantime")
+            behind = own.log_wealth - before.log_wealth  # gain of other runs in the meantime
             wealth, number = own.log_wealth + gain, own.runs + 1
             best = max(own.log_wealth_best, wealth, verdict.log_wealth + behind)
             alarm = own.alarmed_in or (number if best >= game.needed[0] else None)
@@ -288,18 +311,18 @@ class EvidenceLedger:
             plain = json.loads(text)
             kind, schema = plain["kind"], plain["schema"]
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise LedgerError(f"{self._path} is no evidence ledger, or damaged; it was left as it is") from None
+            raise LedgerError(f"{self._path} is not an evidence ledger, or damaged; it was left unchanged") from None
         if kind != _KIND or schema != SCHEMA_VERSION:
             raise LedgerError(f"{self._path} is {kind!r} of schema {schema!r}; this version reads {SCHEMA_VERSION}")
         try:
             body = plain["body"]
             if plain["digest"] != _digest(body):
-                raise ValueError("its digest is another")
+                raise ValueError("wrong digest")
             if body["alpha"] != self.alpha:
                 raise LedgerError(f"{self._path} has alpha {body['alpha']!r}, not {self.alpha!r}")
             return tuple(_entry(own) for own in body["evidence"])
         except (ValueError, KeyError, TypeError) as error:
-            raise LedgerError(f"{self._path} is damaged ({error}); it was left as it is") from None
+            raise LedgerError(f"{self._path} is damaged ({error}); it was left unchanged") from None
 
     def _write(self, entries: tuple[Evidence, ...]) -> None:
         body = {"alpha": self.alpha, "evidence": [attrs.asdict(own) for own in entries]}
@@ -314,12 +337,12 @@ class EvidenceLedger:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self._path)
-        except BaseException as error:  # Ctrl-C too must not leave the temporary file behind
+        except BaseException as error:  # removes the temporary file after Ctrl-C too
             if temporary is not None:
                 with suppress(OSError):
                     os.unlink(temporary)
             if isinstance(error, OSError):
-                raise LedgerError(f"{self._path} could not be written ({error}); it is as it was") from error
+                raise LedgerError(f"{self._path} could not be written ({error}); it was left unchanged") from error
             raise
 
 
@@ -340,6 +363,6 @@ def _carried(own: Evidence) -> Carried:
         return Carried()
     money = np.array([-np.inf if m is None else m for m in own.money]).reshape(-1, len(STAKES))
     total = float(special.logsumexp(money))
-    money = money + (own.log_wealth - total)  # what rounding took off the wealth is off the money too
+    money = money + (own.log_wealth - total)  # the allowance for rounding is taken off the money too
     counts = np.array(own.counts, dtype=np.int64).reshape(-1, 2) if own.counts else None
     return Carried(money, own.runs, counts, own.trials)

@@ -1,8 +1,8 @@
-"""The game of a sequential audit: money on events and on whole laws, against a claim and each epsilon of a ladder.
+"""The game of a sequential audit: bets on events and on whole laws, against a claim and each epsilon of a ladder.
 
-Bets change after fixed numbers of pairs, which grow geometrically. In between, wealth against the claim is looked at
-after fixed numbers of pairs too: every one at first, later every half per cent. So what is found depends on the order
-of the outputs, not on how many are drawn at a time.
+Bets change after fixed numbers of pairs, which grow geometrically. In between, the wealth against the claim is checked
+after fixed numbers of pairs too: after every pair at first, later at every half per cent. So the result depends on the
+order of the outputs, but not on the sizes of the batches.
 """
 
 from __future__ import annotations
@@ -26,31 +26,26 @@ from hockeystick.audits.sequential.betting import (
     standing,
 )
 from hockeystick.audits.sequential.events import GRADES, Cut, Events
-from hockeystick.audits.sequential.whole_laws import WAYS, best_factors, smoothed, worst_points
+from hockeystick.audits.sequential.whole_laws import SMOOTHINGS, best_factors, smoothed, worst_points
 
-_EVERY = 256  # pairs up to which wealth is looked at after each one; then so many times, at least, until they double
-_GROWTH = (
-    (200, 0.08),
-    (1000, 0.17),
-    (10_000, 0.25),
-    (math.inf, 0.4),
-)  # up to so many pairs, their part until the next change
+_EVERY = 256  # pairs up to which the wealth is checked after each; then at least so many checks per doubling
+_GROWTH = ((200, 0.08), (1000, 0.17), (10_000, 0.25), (math.inf, 0.4))  # (pairs up to, share until the next change)
 _POWER = 1.2816  # the normal quantile of 0.9
-_ON_LAWS = 0.93  # of the money, on bets on whole laws
-_LARGEST_STAKES = np.array([0.78, 0.17])  # of that, on either one; the rest is on stakes of all sizes
+_ON_LAWS = 0.93  # share of the money on bets on whole laws
+_LARGEST_STAKES = np.array([0.78, 0.17])  # of that, on the two largest stakes; the rest is on stakes of all sizes
 _BLOCK = 1 << 20  # numbers in a block of wealths
 _ADD = (0.03, 0.1, 0.3, 1.0, 3.0, 8.0)
 _TIMES = (0.25, 0.5, 0.75, 0.9, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 3.0, 5.0)
 
 
 def ladder(epsilon: float) -> FloatArray:
-    """Returns the epsilons, increasing, that a lower bound may name; the claimed one is among them."""
+    """Returns the possible values of the lower bound on epsilon, increasing; the claimed epsilon is one of them."""
     rungs = np.concatenate([np.multiply(epsilon, _TIMES), np.add(epsilon, _ADD), _ADD, [epsilon]])
     return np.unique(rungs[rungs <= max(300.0, epsilon)])
 
 
 def next_change(pairs: int) -> int:
-    """Returns after how many pairs, more than ``pairs``, bets change next."""
+    """Returns the number of pairs, above ``pairs``, after which bets change next."""
     at = 8
     while at <= pairs:
         growth = next(growth for most, growth in _GROWTH if at < most)
@@ -59,7 +54,7 @@ def next_change(pairs: int) -> int:
 
 
 def looks(start: int, stop: int) -> IntArray:
-    """Returns the numbers of pairs in (start, stop] after which wealth is looked at; ``stop`` is always one."""
+    """Returns the numbers of pairs in (start, stop] after which the wealth is checked; ``stop`` is always one."""
     found, at = [], start
     while at < stop:
         step = 1 << max(0, (at // _EVERY).bit_length() - 1) if at >= _EVERY else 1
@@ -69,13 +64,13 @@ def looks(start: int, stop: int) -> IntArray:
 
 
 def _joined(prior: FloatArray, cuts: int) -> FloatArray:
-    """Returns the prior of all money: on events, and against the claim also on estimated laws of each cut's cells."""
+    """Returns the prior of all money: on events and, against the claim, also on estimated laws of each cut's cells."""
     if not cuts:
         return prior
     by_cut = 0.5 ** np.arange(cuts)
-    roles = np.outer(by_cut / by_cut.sum(), WAYS).ravel()
+    roles = np.outer(by_cut / by_cut.sum(), SMOOTHINGS).ravel()
     stakes = (1 - _LARGEST_STAKES.sum()) * PRIOR
-    stakes[: len(_LARGEST_STAKES)] += _LARGEST_STAKES  # less of an estimated law's bet, where it is not yet sure
+    stakes[: len(_LARGEST_STAKES)] += _LARGEST_STAKES  # smaller stakes hedge against poor estimates
     found = np.concatenate([prior, np.zeros((len(prior), len(roles), len(STAKES)))], axis=1)
     found[0] *= 1 - _ON_LAWS
     found[0, -len(roles) :] = _ON_LAWS * (1 - 1e-12) * np.outer(roles, stakes)
@@ -85,7 +80,7 @@ def _joined(prior: FloatArray, cuts: int) -> FloatArray:
 def _sums(events: Events, plain: int) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
     """Returns the sums of each role's values on the likelier and on the other data set, and the sums of their squares.
 
-    A graded event is the mean of its nested ones; 1, 3, 5, ... are the differences of squares.
+    A graded event is the mean of its nested events; 1, 3, 5, ... are the differences of squares.
     """
     nested = events.counts[plain:].reshape(events.graded, GRADES, 2).astype(float)
     found = []
@@ -97,20 +92,20 @@ def _sums(events: Events, plain: int) -> tuple[FloatArray, tuple[FloatArray, Flo
 
 @define(eq=False)
 class Game:
-    """Money against the claim and against each epsilon of a ladder at the claim's delta.
+    """Bets against the claim and against each epsilon of a ladder at the claim's delta.
 
     Attributes:
       claim, epsilons: the hypotheses, the claim first.
       needed: log-wealth that refutes each hypothesis.
-      carried, runs: log-money against the claim that earlier runs left, shape (roles, stakes), and how many they were.
-      log_money: shape (hypotheses, roles, stakes). Roles are the events, likelier on d0; then again, likelier on d1;
-        then the laws of each cut, each way, which are bet on against the claim alone. Money is moved among events;
-        what is on laws stays there, since a law is estimated anew at each change.
+      carried, runs: log-money against the claim from earlier runs, shape (roles, stakes), and the number of these runs.
+      log_money: shape (hypotheses, roles, stakes). Roles are the events, likelier on d0; then the same events, likelier
+        on d1; then the laws of each cut and each smoothing, which bet against the claim alone. Money moves among
+        events; money on laws stays there, since a law is estimated again at each change.
       start: log-wealth against the claim before the first bet.
-      pairs: that were bet on; the ``first`` before them were not.
-      best, best_at: the largest log-wealth that was seen against the claim, and after how many pairs.
-      crossed: which hypotheses' wealth was seen to reach what is needed.
-      points: of the claim, the one that each role's bet is against.
+      pairs: number of pairs with bets; there are ``first`` pairs before them.
+      best, best_at: the largest log-wealth against the claim so far, and the number of pairs after which it occurred.
+      crossed: mask of the hypotheses whose wealth has reached the needed one.
+      points: number of the claimed point against which each role bets.
     """
 
     claim: Claim
@@ -138,7 +133,7 @@ class Game:
         self.crossed = np.zeros(1 + len(self.epsilons), dtype=bool)
 
     def change(self, events: Events) -> None:
-        """Sets the bets on the events, by what is known of them so far."""
+        """Sets the bets on the events, from their counts so far."""
         n, plain = events.trials, len(events.counts) - GRADES * events.graded
         (x, y), squares = _sums(events, plain)
         epsilon, delta = np.array(self.claim.points).T
@@ -168,23 +163,23 @@ class Game:
         self._changes += 1
 
     def refresh(self, events: Events) -> None:
-        """Sets the bets on laws alone, by what is known of them so far."""
+        """Sets the bets on laws, from their counts so far."""
         self._laws = tuple(self._on_laws(cut) for cut in events.cuts)
 
     def _on_laws(self, cut: Cut) -> Bets:
-        """Returns the bets on the laws of a cut's cells, estimated in each way."""
+        """Returns the bets on the laws of a cut's cells, one for each smoothing."""
         p, q = smoothed(cut.counts, ordered=cut.partition.ordered)
         epsilon, delta = np.array(self.claim.points).T
         chosen = worst_points(p.mean(axis=0), q.mean(axis=0), epsilon, delta)
         return Bets.on_cells(*best_factors(p, q, epsilon[chosen], delta[chosen]))
 
     def _opening(self, prior: FloatArray) -> FloatArray:
-        """Returns the money at the first bets: what was carried over, against the claim, and 1 against the others."""
+        """Returns the money at the first bets: that of earlier runs against the claim, and 1 against the others."""
         with np.errstate(divide="ignore"):
             money = np.log(prior)
         if self.carried is None:
             return money
-        if self.carried.shape != prior.shape[1:]:  # other roles: the money stays, and is bet anew
+        if self.carried.shape != prior.shape[1:]:  # the roles are others: the money is distributed again
             money[0] += log_total(self.carried)
         else:
             money[0] = share_out(self.carried, 1 / (1 + self.runs), prior[0])
@@ -192,22 +187,22 @@ class Game:
 
     @staticmethod
     def _prior(over: FloatArray, worth: FloatArray, trials: int) -> FloatArray:
-        """Returns how money is shared out to roles: where a violation would show, and seems possible.
+        """Returns the shares of the roles in the money: larger where a violation would show and seems possible.
 
-        A role that falls short of its claim by z standard errors is as likely as exp(-z^2 / 2) to be tight or more.
+        A role that is z standard errors below its claim violates it with probability of the order of exp(-z^2 / 2).
         """
         log = 2 * np.log(worth) + np.where(over < 0, -0.5, 0.25) * np.square(over) * (trials > 0)
         log -= log.max(axis=-1, keepdims=True)
         weight = np.exp(np.maximum(log, -30.0))
-        # So that shares add up to no more than 1 after rounding: a sum of a few hundred, off by U each, of 9000 U.
+        # The factor keeps the sum of the shares at most 1 after rounding: a few hundred roundings of 1e-16 each.
         return np.asarray(weight / weight.sum(axis=-1, keepdims=True) * (1 - 1e-12))
 
     def settle(self, happened: tuple[BoolArray, BoolArray], places: tuple[IntArray, IntArray] | None = None) -> bool:
-        """Settles the bets on a batch of pairs, up to the first look that refutes the claim; says whether one did.
+        """Settles the bets on a batch of pairs, up to the first check that refutes the claim; returns whether one did.
 
         Args:
-          happened: for either data set which events happened, shape (events, pairs), in the order of the stream.
-          places: for either data set the outputs' cells in each of the events' cuts, shape (cuts, pairs).
+          happened: for each data set, a mask of the events that happened, shape (events, pairs), in stream order.
+          places: for each data set, the outputs' cells in each of the events' cuts, shape (cuts, pairs).
         """
         assert self.log_money is not None
         ends = looks(self.pairs, self.pairs + happened[0].shape[1]) - self.pairs
@@ -240,7 +235,7 @@ class Game:
         return bool(self.crossed[0])
 
     def _by_role(self, sums: list[IntArray]) -> Iterator[tuple[Bets, IntArray, IntArray]]:
-        """Yields the bets on plain and on graded events, with counts on either data set, shape (roles, m, times)."""
+        """Yields the bets on plain and on graded events, with counts on each data set, shape (roles, m, times)."""
         start = 0
         for bets in self._bets:
             m = bets.on_p.shape[-1]
@@ -250,7 +245,7 @@ class Game:
             start += rows
 
     def _by_cell(self, places: tuple[IntArray, IntArray], ends: IntArray) -> Iterator[tuple[Bets, IntArray, IntArray]]:
-        """Yields the bets on laws, with the counts of cells on either data set, shape (1, cells, times)."""
+        """Yields the bets on laws, with the counts of cells on each data set, shape (1, cells, times)."""
         turn = np.searchsorted(ends, np.arange(places[0].shape[1]), side="right")
         for i, bets in enumerate(self._laws):
             cells = bets.on_p.shape[-1]
@@ -266,12 +261,12 @@ class Game:
 
     @property
     def richest(self) -> int:
-        """The role of an event with the most money on it against the claim."""
+        """The role with the most money against the claim, among those of events."""
         assert self.log_money is not None
         return int(log_total(self.log_money[0, : self._roles, None]).argmax())
 
     def event(self, role: int) -> tuple[int, int]:
-        """Returns a role's event and its direction: 0 if it is to be likelier on d0."""
+        """Returns a role's event and its direction: 0 if the bet is that it is likelier on d0."""
         assert self._events is not None
         graded = self._events.graded
         plain = len(self._events.counts) - GRADES * graded
@@ -285,15 +280,14 @@ class Game:
         return self._events.words(event)
 
     def frequencies(self, role: int) -> tuple[float, float]:
-        """Returns how often a role's event happened on the likelier data set and on the other."""
+        """Returns the share of outputs in a role's event on the likelier data set and on the other."""
         return float(self._means[0, role]), float(self._means[1, role])
 
     def detectable(self, pairs: int) -> float:
-        """Returns the least epsilon that ``pairs`` pairs would have shown with probability 0.9 by the best role.
+        """Returns the least epsilon that the best role would have found with probability 0.9 in ``pairs`` pairs.
 
-        Of roles whose bets are against the point that the richest one's are.
-
-        The role's money is what it was last paid. The log-wealth of a bet is a sum, and taken to be normal.
+        It considers the roles that bet against the same point as the richest one, each with the money of the last
+        distribution. The log-wealth of a bet is a sum, and is assumed to be normal.
         """
         if not pairs or self._events is None:
             return math.inf
@@ -317,7 +311,7 @@ class Game:
     def _shows(
         self, true: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray, money: FloatArray, pairs: int
     ) -> BoolArray:
-        """Returns for each role whether P = e^true q + delta is found with probability 0.9."""
+        """Returns, for each role, whether P = e^true q + delta is found with probability 0.9."""
         p = np.minimum(np.exp(true) * q + delta, 1.0)
         at = nearest_boundary(pairs * p, pairs * q, pairs, epsilon, delta)
         bets = Bets.at(epsilon[:, None], delta[:, None], at[:, None], STAKES)

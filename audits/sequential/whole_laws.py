@@ -1,6 +1,6 @@
-"""Bets on whole laws: the fastest there are against both orders of a claim, and all of its points, at once.
+"""Bets on whole laws: growth-rate optimal bets against both orders of a claim, and all of its points, at once.
 
-For outputs x ~ P and y ~ Q, independent, a bet pays F(x) G(y). Let a claim have the points (eps_j, delta_j), and write
+For independent outputs x ~ P and y ~ Q, a bet pays F(x) G(y). Let a claim have the points (eps_j, delta_j), and let
 L_j = e^eps_j. For any l, m and v_j, w_j >= 0, and any functions a_j, b_j of an output with values in [0, 1], let
 
     F = l + sum_j (v_j a_j - L_j w_j b_j),    G = m + sum_j (w_j b_j - L_j v_j a_j),
@@ -9,26 +9,26 @@ where F, G >= 0 and l + m + sum_j (v_j + w_j) delta_j = 2. Here a_j bets on P > 
 
 *It is an e-value for the claim.* The claim bounds means of functions with values in [0, 1] as it bounds probabilities:
 E_P a_j - L_j E_Q a_j <= delta_j, and E_Q b_j - L_j E_P b_j <= delta_j. So E_P F + E_Q G <= l + m + sum_j (v_j + w_j)
-delta_j = 2, and as x and y are independent, E[F(x) G(y)] = E_P F E_Q G <= ((E_P F + E_Q G) / 2)^2 <= 1. Pairs of laws
-that satisfy the claim form a convex set H, their products do not: it is the last step, a mean of two numbers, that
-leads from the one to the other. F and G may depend on earlier pairs. The bets of
-:mod:`hockeystick.audits.sequential.betting` are those with one a_j, l = 1 - s p and m = 1 + s L q.
+delta_j = 2, and as x and y are independent, E[F(x) G(y)] = E_P F E_Q G <= ((E_P F + E_Q G) / 2)^2 <= 1. The pairs of
+laws that satisfy the claim form a convex set H, but their products do not; the inequality of the means closes this gap.
+F and G may depend on earlier pairs. The bets of :mod:`hockeystick.audits.sequential.betting` are those with one a_j,
+l = 1 - s p and m = 1 + s L q.
 
 *There are no others of this form.* If F(x) G(y) is an e-value for all (P, Q) in H, the points (E_P F, E_Q G) make a
 convex set below the hyperbola u v = 1, hence below one of its tangents t u + v / t = 2; so t F and G / t have
 E_P (t F) + E_Q (G / t) <= 2 on H, and are, by linear duality, no larger than such a pair.
 
-*The best one is a likelihood ratio.* Let (P*, Q*) be the pair of H with the least KL(P || P*) + KL(Q || Q*). That the
-divergence does not fall along any line from there into H says that F = dP/dP* and G = dQ/dQ* have E_P' F + E_Q' G <= 2
-for all (P', Q') in H: their product is an e-value, and a likelihood ratio to an element of the null. So no e-value of
-any form grows faster (Grünwald, de Heide, Koolen 2024, Theorem 1; Larsson, Ramdas, Ruf 2025 call it the numeraire),
-and its rate is KLinf of both orders (:mod:`hockeystick.audits.bounds.sample_limits`).
+*The best one is a likelihood ratio.* Let (P*, Q*) be the pair of H with the least KL(P || P*) + KL(Q || Q*). Since the
+divergence does not decrease along any line from there into H, F = dP/dP* and G = dQ/dQ* have E_P' F + E_Q' G <= 2 for
+all (P', Q') in H. Their product is an e-value, and a likelihood ratio to an element of the null. So no e-value of any
+form grows faster (Grünwald, de Heide, Koolen 2024, Theorem 1; Larsson, Ramdas, Ruf 2025 call it the numeraire), and its
+rate is KLinf of both orders (:mod:`hockeystick.audits.bounds.sample_limits`).
 
-P and Q are not known: they are estimated from earlier pairs, smoothed in several ways, each of which has an account of
-its own. The way with most of the money is a mean of several rules and models (of noise that is shifted, or scaled),
-weighed by how well they predict the earlier outputs: a rule each from the others, a model by its likelihood less its
-parameters (Akaike 1974). A bad estimate costs speed only. The multipliers are found by Newton's method; the bet is made
-from them by the two equations above, so that it is fair however well that went.
+P and Q are unknown. They are estimated from earlier pairs by several smoothings, each of which has an account of its
+own. The smoothing with most of the money is an average of several rules and models (of shifted or scaled noise),
+weighted by how well they predict the earlier outputs: a rule by leave-one-out prediction, a model by its likelihood
+minus its number of parameters (Akaike 1974). A bad estimate only costs speed. The multipliers are found by Newton's
+method; the two equations above then define the bet, so that it is fair for all multipliers.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from scipy import special
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.attacks.monotone_laws import BREAKS, fitted, shapes, standardised
 
-_EMPTY = 1e-3  # counts in a cell that was never met: its likelihood ratio is about 1
-_RANGE = 0.02  # of a part, at either end
-_MOST_EPSILON = 300.0  # that is bet against: beyond, no number of pairs shows anything
-_NEIGHBOURS = (-8, -4, 0, 4, 8)  # points of a curve that are bet on, around the one exceeded most
+_EMPTY = 1e-3  # counts added to each cell, so that the likelihood ratio of an empty one is about 1
+_RANGE = 0.02  # least share of either data set in a cell
+_MOST_EPSILON = 300.0  # largest epsilon to bet against; a larger one can't be refuted with any number of pairs
+_NEIGHBOURS = (-8, -4, 0, 4, 8)  # points of a curve to bet on, around the one with the largest excess
 _STEPS = 25
 _LENGTHS = np.array([1.0, 0.5, 0.2, 0.05, 0.01, 0.001])[:, None, None]
 _CLOSE = 1e-6  # nats
 _LEAST = 1e-9  # of a factor
-_TOTAL = 2.0 * (1 - 1e-14)  # of the means: with room for round-off
+_TOTAL = 2.0 * (1 - 1e-14)  # of the means, with room for round-off
 
 
 @frozen
 class _Rule:
-    """How counts are smoothed: a kernel of width ``width * pairs ** -shrinks`` in ranks, and counts put in.
+    """A rule of smoothing: a kernel of width ``width * pairs ** -shrinks`` in ranks, and added counts ``more``.
 
-    ``linear``: a line is fitted, not a constant. ``folded``: ranks as far from the median, on either side, are alike:
-    so they are if the data set scales the noise.
+    If ``linear``, it fits a line instead of a constant. If ``folded``, ranks at the same distance from the median are
+    pooled, which suits data sets that scale the noise.
     """
 
     width: float
@@ -76,38 +76,38 @@ _ORDERED = (
     (_Rule(0.0, 0.0, 1.0),),
 )
 _UNORDERED = ((_Rule(0.0, 0.0, 0.5),), (_Rule(0.0, 0.0, 1.0),), (_Rule(0.0, 0.0, 2.0),))
-WAYS = np.array([0.88, 0.06, 0.06])  # the money on each
+SMOOTHINGS = np.array([0.88, 0.06, 0.06])  # the money on each
 _PENALTY = 1.0  # for a model's slope, see :func:`hockeystick.audits.attacks.monotone_laws.fitted`
-_PARAMETERS = 2.0  # what a model's likelihood is too large by, for it was fitted to the outputs that it predicts
+_PARAMETERS = 2.0  # of a model: the optimism of its log-likelihood on the outputs to which it was fitted
 
 
 def smoothed(counts: IntArray, *, ordered: bool) -> tuple[FloatArray, FloatArray]:
-    """Returns estimates of the laws of both data sets over cells, shape (ways, cells) each, all positive.
+    """Returns estimates of the laws of both data sets over cells, shape (smoothings, cells) each, all positive.
 
-    A cell's mass is that of both data sets together, and is divided between them by the counts nearby: in their ratio,
-    or as a line through them says.
+    A cell's mass is that of both data sets together. It is divided between them by the counts near the cell, in their
+    ratio or by a line through them.
 
     Args:
       counts: shape (sides, cells).
-      ordered: whether neighbouring cells are alike.
+      ordered: whether neighbouring cells are similar.
     """
     pooled = counts.sum(axis=0) + _EMPTY
     mass = pooled / pooled.sum()
     place = np.cumsum(mass) - mass / 2
-    ways = _ORDERED if ordered else _UNORDERED
-    share = np.stack([_share(counts.astype(float), mass, place, rules) for rules in ways])
+    smoothings = _ORDERED if ordered else _UNORDERED
+    share = np.stack([_share(counts.astype(float), mass, place, rules) for rules in smoothings])
     found = np.stack([share * mass, (1 - share) * mass])
     found /= found.sum(axis=-1, keepdims=True)
     return found[0], found[1]
 
 
 def _share(counts: FloatArray, mass: FloatArray, place: FloatArray, rules: tuple[_Rule, ...]) -> FloatArray:
-    """Returns the first data set's part of each cell: the rules' and the models' mean, by their odds on the outputs."""
+    """Returns the first data set's share of each cell: the average of rules and models by their predictions."""
     fits = [_Fit.of(counts, place, rule) for rule in rules]
     if len(fits) == 1:
         return fits[0].share()
     shares = np.stack([fit.share() for fit in fits])
-    # each output is predicted without it
+    # leave-one-out: each output is predicted from the others
     found = np.array([special.xlogy(counts, [fit.share(1.0, 1.0), 1 - fit.share(0.0, 1.0)]).sum() for fit in fits])
     modelled, likelihood = _modelled(counts, mass, place)
     weight = special.softmax(np.concatenate([found, likelihood]))
@@ -115,8 +115,8 @@ def _share(counts: FloatArray, mass: FloatArray, place: FloatArray, rules: tuple
 
 
 def _modelled(counts: FloatArray, mass: FloatArray, place: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns the parts that models with two parameters say, and the log-odds that they gave to the outputs."""
-    # Below 1, where the logarithm is finite; a model's feature, no bound.
+    """Returns the shares by models with two parameters, and the log-likelihoods of the models."""
+    # Clipped below 1, where the logarithm is finite; this is a model's feature, not a bound.
     far = np.clip(2 * np.abs(place - 0.5), 0.0, 1 - 1e-9)
     scaled = np.stack([far, -np.log1p(-far), special.ndtri((1 + far) / 2) ** 2])
     models = standardised(np.concatenate([shapes(place, BREAKS, 1 - BREAKS), scaled]), mass)
@@ -126,9 +126,9 @@ def _modelled(counts: FloatArray, mass: FloatArray, place: FloatArray) -> tuple[
 
 @frozen(eq=False)
 class _Fit:
-    """Sums around each cell, of all outputs by how near they are: their numbers, distances, and distances squared.
+    """Kernel sums around each cell: of outputs, of their distances, and of their squared distances.
 
-    Without distances the fit is a constant near each cell. A part that it says is ``least`` at least.
+    Without distances, the fit is a constant near each cell. The shares are clipped to [least, 1 - least].
     """
 
     first: FloatArray
@@ -151,21 +151,21 @@ class _Fit:
         first, both = first + rule.more / 2, both + rule.more
         if not rule.linear:
             return cls(first, both)
-        # least squares; the counts put in also hold the slope back, as if they lay a little more than a width away
+        # least squares; the added counts also shrink the slope, as if they lay a little more than a width away
         turned = near * apart
         first_turned, both_turned = np.stack([counts[0], all_counts]) @ turned
         square = all_counts @ (turned * apart) + 2 * rule.more * width**2
         return cls(first, both, first_turned, both_turned, square, _RANGE)
 
     def share(self, fewer_first: float = 0.0, fewer: float = 0.0) -> FloatArray:
-        """Returns the first data set's part of each cell, if so many of the cell's own outputs are left out."""
+        """Returns the first data set's share of each cell, if so many of the cell's own outputs are left out."""
         first, both = self.first - fewer_first, self.both - fewer
         line = (first * self.square - self.both_turned * self.first_turned) / (both * self.square - self.both_turned**2)
         return np.asarray(np.clip(line, self.least, 1 - self.least))
 
 
 def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> IntArray:
-    """Returns which points of a curve to bet on: the one exceeded most, in standard errors, and some around it.
+    """Returns the points of a curve to bet on: the one with the largest excess in standard errors, and some around it.
 
     Args:
       p, q: laws over cells, shape (cells,).
@@ -176,7 +176,7 @@ def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: Float
     for x, y in ((p, q), (q, p)):
         front = x > ratio * y
         at_x, at_y = (front * x).sum(axis=1), (front * y).sum(axis=1)
-        # Away from 0, to divide by it; it chooses which points to bet on.
+        # The term 1e-12 avoids division by 0; it affects the choice of points only.
         spread = np.sqrt(at_x * (1 - at_x) + ratio[:, 0] ** 2 * at_y * (1 - at_y)) + 1e-12
         best = np.maximum(best, (at_x - ratio[:, 0] * at_y - delta) / spread)
     order = np.argsort(epsilon, kind="stable")
@@ -186,17 +186,17 @@ def worst_points(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: Float
 
 @frozen(eq=False)
 class _Forms:
-    """F, G and what they are on kinks, as linear forms of z = (l, m, multipliers).
+    """F and G on pieces and kinks, as linear forms of z = (l, m, multipliers).
 
-    Constraints are sorted by their kinks, the ratios P*/Q* at which they begin to count (``above``) or cease to. Piece
-    k is between the kinks k - 1 and k.
+    Constraints are sorted by their kinks, the ratios P*/Q* at which they begin to count (``above``) or cease to count.
+    Piece k is between the kinks k - 1 and k.
     """
 
     kinks: FloatArray  # (constraints,)
     first: FloatArray  # F on pieces, (pieces, multipliers)
     second: FloatArray  # G
     held: FloatArray  # kink F + G on kinks, (constraints, multipliers)
-    charge: FloatArray  # what a multiplier takes of the 2
+    charge: FloatArray  # coefficient of each multiplier in the total of 2
     rows: FloatArray  # first, second and held, one after the other
 
     @classmethod
@@ -217,10 +217,10 @@ class _Forms:
         return cls(kinks, first, second, held, charge, np.concatenate([first, second, held]))
 
     def ends(self, heights: FloatArray) -> FloatArray:
-        """Returns the ratios of the laws between states, increasing: piece 0, kink 0, piece 1, ..., shape (..., ends).
+        """Returns the ratios of the laws between states (piece 0, kink 0, piece 1, ...), increasing, shape (..., ends).
 
         Args:
-          heights: F and G on pieces, and more.
+          heights: F and G on pieces; further columns are ignored.
         """
         pieces = len(self.first)
         f, g = heights[..., :pieces], heights[..., pieces : 2 * pieces]
@@ -234,7 +234,7 @@ class _Forms:
 
         Args:
           z: shape (..., multipliers).
-          ratio: of the laws, shape (..., cells).
+          ratio: ratio of the laws, shape (..., cells).
         """
         heights = z @ self.rows[: 2 * len(self.first)].T
         f, g = np.split(heights, 2, axis=-1)
@@ -242,7 +242,7 @@ class _Forms:
 
 
 def best_factors(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns F and G of the module's docstring, positive, that grow fastest if the laws are p and q.
+    """Returns the positive F and G of the module's docstring that grow fastest if the laws are p and q.
 
     They are fair for every claim that implies P <= e^epsilon Q + delta, in both orders, at each of the points.
 
@@ -273,11 +273,11 @@ def best_factors(p: FloatArray, q: FloatArray, epsilon: FloatArray, delta: Float
 
 @frozen(eq=False)
 class _Laws:
-    """Laws over cells in the order of their ratio p/q, summed up: what lies below any of them is looked up.
+    """Cumulative sums of laws over cells in the order of their ratio p/q.
 
     Attributes:
       ratio: shape (laws, cells), sorted.
-      sums: of p, of q, and of p log(p/(p + q)) + q log(q/(p + q)), over the first 0, 1, ... cells;
+      sums: sums of p, of q, and of p log(p/(p + q)) + q log(q/(p + q)), over the first 0, 1, ... cells;
         shape (3, laws * (cells + 1)).
     """
 
@@ -307,12 +307,12 @@ class _Laws:
 
 @frozen(eq=False)
 class _At:
-    """What is known at some multipliers z, of shape (..., laws, multipliers).
+    """The objective and its parts at some multipliers z, of shape (..., laws, multipliers).
 
     Attributes:
-      value: the expected log of the bet, before it is charged to 2 in total; minus infinity outside its domain.
+      value: the expected log of the bet, without the scaling to a total of 2; minus infinity outside the domain.
       heights: F and G on pieces, and kink F + G on kinks.
-      masses: of p where F is such, of q where G is, and of both on kinks.
+      masses: mass of p for each F, of q for each G, and of both for each kink.
     """
 
     value: FloatArray
@@ -330,7 +330,7 @@ class _At:
         return cls(np.where(np.isnan(value), -np.inf, value), heights, masses)
 
     def or_else(self, tried: _At, best: IntArray, better: BoolArray) -> _At:
-        """Returns this, or for laws that are ``better`` off there the ``best`` of what was tried."""
+        """Returns this state, with the ``best`` tried one for the laws in ``better``."""
         rows, wide = np.arange(len(best)), better[:, None]
         return _At(
             np.where(better, tried.value[best, rows], self.value),
@@ -340,7 +340,7 @@ class _At:
 
 
 def _direction(z: FloatArray, at: _At, forms: _Forms) -> FloatArray:
-    """Returns Newton's step uphill, of multipliers that are free to move."""
+    """Returns Newton's ascent step for the multipliers that are not fixed at 0."""
     some = at.masses > 0
     over = np.divide(at.masses, at.heights, out=np.zeros_like(at.masses), where=some)
     slope = over @ forms.rows - forms.charge
@@ -350,7 +350,7 @@ def _direction(z: FloatArray, at: _At, forms: _Forms) -> FloatArray:
     slope = np.where(fixed, 0.0, slope)
     curve[fixed[:, :, None] | fixed[:, None, :]] = 0.0
     size = np.einsum("ijj->ij", curve)
-    # So that the matrix has an inverse; any multipliers give a valid bet.
+    # The diagonal is raised so that the matrix has an inverse; any multipliers give a valid bet.
     curve[:, np.arange(z.shape[1]), np.arange(z.shape[1])] += np.where(fixed, 1.0, 1e-9 * size + np.abs(slope) + 1e-9)
     return np.asarray(np.linalg.solve(curve, slope[..., None])[..., 0])
 
@@ -358,7 +358,7 @@ def _direction(z: FloatArray, at: _At, forms: _Forms) -> FloatArray:
 def _factors(
     z: FloatArray, p: FloatArray, q: FloatArray, ratio: FloatArray, both: FloatArray, forms: _Forms
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns F and G: on pieces as they are, on kinks between those of both pieces; 1 if they are out of bounds."""
+    """Returns F and G of each cell, interpolated between pieces on kinks; 1 for laws where they are out of bounds."""
     state, f, g = forms.states(z, ratio)
     kink = np.minimum(state // 2, len(forms.kinks) - 1)
     low_f, low_g = (np.take_along_axis(v, state // 2, axis=-1) for v in (f, g))

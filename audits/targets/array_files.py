@@ -1,8 +1,8 @@
-"""Arrays in .npy and .npz files of unknown origin: what is damaged is refused, and nothing is allocated on its word.
+"""Readers of .npy and .npz files of unknown origin, which refuse damaged files and never trust a stated size.
 
-A file's header says how large an array is. numpy allocates that much before it reads on, so a few bytes could ask for
-all of the memory. Here the size is compared with what the file has, first. Arrays of Python objects are refused, as
-loading them runs code.
+A file's header states the size of its array. numpy allocates that much before it reads on, so a few bytes could claim
+all of the memory. These readers first compare the stated size with that of the file. They refuse arrays of Python
+objects, because loading them runs code.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ Array = np.ndarray[Any, Any]
 T = TypeVar("T")
 
 _FACTOR = 200
-"""How many times smaller an archive may be than its arrays: repetitive data go far, forged ones go to a thousand."""
+"""The largest accepted ratio of an archive's arrays to its size. Repetitive data come near it; forged archives reach
+a thousand."""
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 class UnreadableArrayError(HockeystickError, ValueError):
-    """A file holds no array, or one that can't be read, or is not as large as it says."""
+    """A file holds no array, or an array that can't be read or is smaller than its header says."""
 
 
 def read_array(path: str | os.PathLike[str]) -> Array:
     """Returns the array in an .npy file.
 
     Raises:
-      UnreadableArrayError: there is none.
+      UnreadableArrayError: the file holds no readable array.
       OSError: the file can't be read.
     """
     with Path(path).open("rb") as file:
@@ -43,10 +44,10 @@ def read_array(path: str | os.PathLike[str]) -> Array:
 
 
 def map_array(path: str | os.PathLike[str]) -> Array:
-    """Returns the array in an .npy file without reading it: its pages come into memory when they are looked at.
+    """Returns the array in an .npy file as a memory map: its pages are read when they are accessed.
 
     Raises:
-      UnreadableArrayError: there is none.
+      UnreadableArrayError: the file holds no readable array.
       OSError: the file can't be read.
     """
     with Path(path).open("rb") as file:
@@ -55,10 +56,10 @@ def map_array(path: str | os.PathLike[str]) -> Array:
 
 
 def read_archive(path: str | os.PathLike[str], *names: str) -> dict[str, Array]:
-    """Returns the arrays in an .npz file by their names: all of them, or those that are named and there.
+    """Returns the arrays in an .npz file by their names: all of them, or those of ``names`` that the file has.
 
     Raises:
-      UnreadableArrayError: it is no such file, or one of the arrays is damaged or larger than the file can hold.
+      UnreadableArrayError: the file is not an .npz file, or an array is damaged or larger than the file can hold.
       OSError: the file can't be read.
     """
     with Path(path).open("rb") as file:
@@ -66,7 +67,7 @@ def read_archive(path: str | os.PathLike[str], *names: str) -> dict[str, Array]:
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a file begins as an .npz file does.
+    """Returns whether a file begins like an .npz file.
 
     Raises:
       OSError: the file can't be read.
@@ -76,7 +77,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def _only(read: Callable[[], T]) -> T:
-    """What ``read`` returns; whatever its libraries raise about a damaged file becomes one error, without a context."""
+    """Returns ``read()``; any exception about a damaged file becomes an UnreadableArrayError without a context."""
     try:
         return read()
     except OSError:
@@ -110,7 +111,7 @@ def _read(file: IO[bytes], size: int) -> Array:
 
 
 def _sized(file: IO[bytes], size: int) -> None:
-    """Refuses an array of which there are fewer bytes than its header says."""
+    """Raises UnreadableArrayError if the file has fewer bytes than the array's header says."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise UnreadableArrayError("is of another version of the .npy format")

@@ -1,4 +1,4 @@
-"""Drawing outputs from a target: one way to call mechanisms, vectorised callables and one-at-a-time callables."""
+"""Uniform calls of targets: mechanisms, vectorised callables, and callables that return one output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.validate import integer
 
 ONE_BY_ONE = 8  # calls that share a generator
-_RAMP = (128, 2048, 16384)  # runs of the first calls of a vectorised target; the last size is kept
-_NUMBERS = 1 << 21  # a vectorised call should not return more than these
+_RAMP = (128, 2048, 16384)  # runs of the first calls of a vectorised target; later calls have the last size
+_NUMBERS = 1 << 21  # the most numbers that a vectorised call should return
 
 
 class TargetError(HockeystickError):
     """A target raised, or returned something that can't be read as outputs.
 
     Attributes:
-      raised: how many runs raised, on (d0, d1).
-      runs: how many runs were made, on (d0, d1).
+      raised: number of runs that raised, on (d0, d1).
+      runs: number of runs, on (d0, d1).
+
+    Example:
+      >>> import hockeystick as hs
+      >>> try:
+      ...     hs.audit(lambda data, rng: 1 / data, claim=(1.0, 0.0), neighbours=(1, 0), samples=20, rng=1)
+      ... except hs.audits.TargetError as error:
+      ...     print(error.raised, error.runs)
+      (0, 13) (13, 13)
     """
 
     def __init__(self, message: str, raised: tuple[int, int] = (0, 0), runs: tuple[int, int] = (0, 0)) -> None:
@@ -48,11 +56,11 @@ class Raised:
 
 @frozen
 class Target:
-    """Something to audit, and how it is called.
+    """A target of an audit, in callable form.
 
     Attributes:
-      call: ``call(data, rng)`` gives one output; if ``vectorised``, ``call(data, rng, runs)`` gives ``runs`` of them.
-      catch: exceptions are outputs; for targets that are called once per output.
+      call: ``call(data, rng)`` returns one output; if ``vectorised``, ``call(data, rng, runs)`` returns ``runs``.
+      catch: whether exceptions are outputs; for targets that return one output a call.
     """
 
     call: Callable[..., Any]
@@ -61,10 +69,10 @@ class Target:
 
     @classmethod
     def of(cls, target: object, *, catch: bool = False) -> Target:
-        """Returns how to call ``target``: an object with ``simulate``, ``f(data, rng, runs)`` or ``f(data, rng)``.
+        """Returns the callable form of an object with ``simulate``, of ``f(data, rng, runs)`` or of ``f(data, rng)``.
 
         Raises:
-          InvalidArgumentError: none of these, or exceptions are to be caught from a vectorised target.
+          InvalidArgumentError: ``target`` is none of these, or it is vectorised and ``catch`` is true.
         """
         simulate = getattr(target, "simulate", None)
         if isinstance(target, type) and callable(simulate):
@@ -91,13 +99,13 @@ class Target:
 
 
 def _calling(target: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Returns how to call a callable, and whether it takes the number of runs.
+    """Returns the callable, with ``runs`` as third argument, and whether it takes the number of runs.
 
     It does if it has a parameter ``runs`` that is not already bound, or three positional ones without a default.
     """
     try:
         signature = inspect.signature(target)
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return target, False
     call, vectorised, arguments, named = target, False, 2, {}
     required = [p for p in signature.parameters.values() if p.kind <= p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
@@ -132,7 +140,7 @@ def _bound(target: object, name: str) -> bool:
 
 
 def vectorised_size(call: int, numbers: int) -> int:
-    """Returns how many outputs to ask for in a call of a vectorised target, at ``numbers`` numbers in each."""
+    """Returns the number of runs in a call of a vectorised target, if each output has ``numbers`` numbers."""
     return max(1, min(_RAMP[min(call, len(_RAMP) - 1)], _NUMBERS // max(1, numbers)))
 
 
@@ -140,9 +148,9 @@ def vectorised_size(call: int, numbers: int) -> int:
 class Stream:
     """Outputs of a target on one data set, for one purpose, in an order that the seed fixes.
 
-    Outputs of one stream are independent of those of another: each call of a vectorised target, and each block of 8
-    calls of another, has a generator of its own, seeded by (seed, side, purpose, number of the call or block). So what
-    is drawn depends on the seed alone, not on how many outputs are asked for at a time.
+    The outputs of different streams are independent: each call of a vectorised target, and each block of 8 calls of
+    another target, has a generator of its own, seeded by (seed, side, purpose, number of the call or block). So the
+    outputs depend on the seed alone, and not on the sizes of the calls.
     """
 
     target: Target
@@ -157,15 +165,16 @@ class Stream:
     _rng: np.random.Generator | None = field(default=None, init=False)
 
     def next_size(self, numbers: int) -> int:
-        """Returns how many outputs to ask for next, at ``numbers`` numbers in each."""
+        """Returns the number of runs for the next :meth:`draw`, if each output has ``numbers`` numbers."""
         if not self.target.vectorised:
             return ONE_BY_ONE - self.drawn % ONE_BY_ONE
         return vectorised_size(self.calls, numbers)
 
     def draw(self, runs: int) -> Any:
-        """Returns ``runs`` more outputs: what the target gave if it is vectorised, else a list.
+        """Returns ``runs`` more outputs: the target's return value if it is vectorised, else a list.
 
-        A run that raises is counted in ``raised`` and leaves no output; or :class:`Raised` if it is to be caught.
+        A run that raises is counted in ``raised`` and has no output; if exceptions are outputs, its output is a
+        :class:`Raised`.
         """
         if self.target.vectorised:
             rng = self._generator()
@@ -196,7 +205,7 @@ class Stream:
 
 
 def known_seed(rng: object) -> int:
-    """Returns a seed below 2^63: a given one, one that a generator draws, or for None a fresh one.
+    """Returns a seed: ``rng`` itself, or one below 2^63 drawn from a generator, or a fresh one for None.
 
     Raises:
       InvalidArgumentError: ``rng`` is none of these.
@@ -212,10 +221,10 @@ def known_seed(rng: object) -> int:
 
 
 def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
-    """Returns the data sets to audit on: those given, or the target's own worst case.
+    """Returns the pair of data sets for an audit: ``neighbours``, or by default the target's own worst case.
 
     Raises:
-      InvalidArgumentError: there are none, or they are no pair.
+      InvalidArgumentError: the target has no worst case of its own, or ``neighbours`` is not a pair.
     """
     if neighbours is None:
         worst = getattr(target, "worst_case_neighbours", None)
@@ -223,7 +232,7 @@ def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
             raise InvalidArgumentError("neighbours", None, "is missing", "give two neighbouring data sets (d0, d1)")
         neighbours = worst()
     if isinstance(neighbours, (str, bytes, dict, set)) or not hasattr(neighbours, "__iter__"):
-        raise InvalidArgumentError("neighbours", neighbours, "is no pair", "give two data sets (d0, d1)")
+        raise InvalidArgumentError("neighbours", neighbours, "is not a pair", "give two data sets (d0, d1)")
     pair = tuple(neighbours)
     if len(pair) != 2:
         raise InvalidArgumentError("neighbours", neighbours, f"holds {len(pair)} data sets", "give two (d0, d1)")
@@ -231,20 +240,20 @@ def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
 
 
 def equal_data(d0: Any, d1: Any) -> bool:
-    """Whether two data sets are known to be equal."""
+    """Returns whether two data sets are known to be equal."""
     try:
         if isinstance(d0, np.ndarray) or isinstance(d1, np.ndarray):
             return bool(np.array_equal(d0, d1))
         return bool(d0 == d1)
-    except Exception:  # data of any type: an equality that can't be decided is none
+    except Exception:  # data may be of any type, and == may raise or return anything
         return d0 is d1
 
 
 def refuse_raised(raised: tuple[int, int], runs: int, error: Exception, *, vectorised: bool) -> NoReturn:
-    """Refuses a target that raised, in so many of ``runs`` runs on (d0, d1).
+    """Raises the error for a target that raised in ``raised`` of ``runs`` runs on (d0, d1).
 
     Raises:
-      TargetError: with the counts per data set, and the error as its cause.
+      TargetError: always, with the counts per data set, and ``error`` as its cause.
     """
     text = " ".join(f"{type(error).__name__}: {error}".split())
     way_out = "" if vectorised else "; count exceptions as outputs with exceptions_as_output=True"

@@ -1,16 +1,8 @@
-"""Outputs that were drawn elsewhere, as a target: in another environment, language or machine, or in production.
+"""Recorded outputs as a target: drawn in another environment, in another language, on another machine, in production.
 
-    >>> import numpy as np
-    >>> from hockeystick.audits import Claim, audit
-    >>> from hockeystick.audits.targets.recorded import Recorded
-    >>> rng = np.random.default_rng(1)
-    >>> drawn = Recorded(rng.laplace(0.0, 0.5, 20_000), rng.laplace(1.0, 0.5, 20_000))  # np.load(...), say
-    >>> audit(drawn, claim=Claim(1.0), samples=drawn.left, rng=1).refuted
-    True
-
-An audit's error rate rests on outputs that are independent, and on none of them choosing an event and then counting
-for it. So a record is used up: each output is handed out once, in the order it was recorded in, and there is no way
-back. Choosing and bounding draw from the same record one after the other, and thereby from disjoint parts of it.
+An audit's error rate requires that outputs are independent, and that no output both helps to choose an event and is
+counted for it. So a record is consumed: each output is returned once, in the recorded order, and never again. Choosing
+and bounding draw from the same record one after the other, and thus from disjoint parts of it.
 """
 
 from __future__ import annotations
@@ -29,19 +21,22 @@ Outputs = npt.NDArray[Any] | list[Any]
 
 
 class RecordUsedUpError(HockeystickError):
-    """More outputs were asked for than a record has left; handing some out again would void the audit's error rate."""
+    """A record has fewer outputs left than an audit needs; to reuse outputs would void the audit's error rate.
+
+    See :class:`Recorded`.
+    """
 
 
 def _refuse_to_copy() -> NoReturn:
     raise RecordUsedUpError(
-        "a record can't be copied, sent to another process or kept in a checkpoint, where its outputs would be used a "
+        "a record can't be copied, sent to another process or saved in a checkpoint, where its outputs would be used a "
         "second time; audit it in one go in this process, and make a new Recorded for another audit"
     )
 
 
 @frozen
 class Side:
-    """A data set of which nothing is known but its outputs: the first (0) or the second (1) of a record."""
+    """The data set, known by its outputs alone, on which the first (0) or second (1) outputs were recorded."""
 
     number: int
 
@@ -56,7 +51,7 @@ def _outputs(value: object, name: str) -> Outputs:
         found = list(value)
     else:
         raise InvalidArgumentError(
-            name, value, "is no array and no list", "give outputs with the runs on the first axis"
+            name, value, "is neither an array nor a list", "give outputs with the runs on the first axis"
         )
     if isinstance(found, np.ndarray) and found.ndim == 0:
         raise InvalidArgumentError(name, value, "is a single number", "give outputs with the runs on the first axis")
@@ -69,15 +64,23 @@ def _outputs(value: object, name: str) -> Outputs:
 class Recorded:
     """A target that replays outputs recorded on two neighbouring data sets, each once and in order.
 
-    It has a cursor, so it can't be copied, pickled or sent to another process: two copies would hand out the same
-    outputs. Make a new one for another audit; two audits of one record are each valid, and not independent.
+    A record can't be copied, pickled or sent to another process, because two copies would return the same outputs.
+    For another audit, make a new one; two audits of the same outputs are each valid, but not independent.
 
     Attributes:
-      outputs0, outputs1: on either data set: arrays or lists with the runs on the leading axis, at least one run. They
-        must be independent runs, in an order that has nothing to do with their values (never sorted).
+      outputs0, outputs1: arrays or lists of the outputs on the two data sets, with the runs on the leading axis. The
+        runs must be independent, in an order that does not depend on their values (never sorted).
 
     Raises:
-      InvalidArgumentError: no array or list, or an empty one.
+      InvalidArgumentError: an argument is neither an array nor a list, or is empty.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.audits import Recorded, audit
+      >>> rng = np.random.default_rng(1)
+      >>> recorded = Recorded(rng.laplace(0.0, 0.5, 20_000), rng.laplace(1.0, 0.5, 20_000))  # say, from np.load
+      >>> audit(recorded, claim=(1.0, 0.0), samples=recorded.left, rng=1).outcome, recorded.left
+      ('refuted', 0)
     """
 
     outputs0: Outputs = field(repr=False)
@@ -90,7 +93,7 @@ class Recorded:
 
     @property
     def left(self) -> int:
-        """How many outputs of either data set can still be had: what to give as ``samples`` of an audit."""
+        """The number of unused outputs of each data set: the ``samples`` that an audit can have."""
         return min(len(self.outputs0) - self._used[0], len(self.outputs1) - self._used[1])
 
     def worst_case_neighbours(self) -> tuple[Side, Side]:
@@ -101,8 +104,8 @@ class Recorded:
         """Returns the next ``runs`` outputs on data set ``value``; ``rng`` is not used.
 
         Raises:
-          InvalidArgumentError: not one of :meth:`worst_case_neighbours`.
-          RecordUsedUpError: fewer are left; none is handed out.
+          InvalidArgumentError: ``value`` is not one of :meth:`worst_case_neighbours`.
+          RecordUsedUpError: fewer are left; none is used up.
         """
         if not isinstance(value, Side):
             raise InvalidArgumentError("value", value, "was not recorded", "leave the neighbours out")
@@ -113,7 +116,7 @@ class Recorded:
             start = self._used[side]
             if start + wanted > len(outputs):
                 raise RecordUsedUpError(
-                    f"{start} of {len(outputs)} outputs of data set {side} are used, and {wanted} more were asked for; "
+                    f"{start} of {len(outputs)} outputs of data set {side} are used, and {wanted} more are needed; "
                     f"audit with samples={self.left} or fewer, or record more"
                 )
             self._used[side] = start + wanted

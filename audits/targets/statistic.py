@@ -1,9 +1,8 @@
-"""Auditing through one statistic of the output that is known to tell the two data sets apart.
+"""Audits through one statistic of the output that is known to distinguish the two data sets.
 
-Whoever knows where a violation would show says so: an event, a score, or the likelihood ratio of the two output laws.
-Then hardly any samples are spent on the search, and an audit comes near the limit that Neyman and Pearson set. A
-statistic is post-processing, so whatever it is, right or wrong, an audit through it raises no false alarm; a bad one
-only finds nothing.
+The statistic is an event, a score, or the likelihood ratio of the two output laws. Hardly any samples are then needed
+for the search, and the audit comes near the limit of Neyman and Pearson. A statistic is post-processing, so any
+statistic preserves the false-alarm rate; a bad one only detects nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ LIKELIHOOD_RATIO: Literal["likelihood ratio"] = "likelihood ratio"
 
 @frozen
 class Look:
-    """What is looked at in each output.
+    """The statistic through which an audit sees each output.
 
     Attributes:
-      function: of an output, or of a batch of outputs if the target is vectorised.
-      best: whether it is the likelihood ratio: any threshold will nearly do.
+      function: a function of an output, or of a batch of outputs if the target is vectorised.
+      best: whether it is the likelihood ratio, for which nearly any threshold will do.
     """
 
     function: Statistic
@@ -35,10 +34,10 @@ class Look:
 
     @classmethod
     def of(cls, statistic: object, target: object, data: tuple[Any, Any]) -> Look:
-        """Returns how to look at outputs of ``target`` on the data sets ``data``.
+        """Returns the statistic of outputs of ``target`` on the data sets ``data``.
 
         Raises:
-          InvalidArgumentError: neither callable nor "likelihood ratio", or the target has no likelihood ratio.
+          InvalidArgumentError: ``statistic`` is neither callable nor "likelihood ratio", or the target has no ratio.
         """
         if callable(statistic):
             return cls(statistic, best=False)
@@ -55,11 +54,11 @@ class Look:
         return cls(lambda outputs: ratio(outputs, d0, d1), best=True)
 
     def samples(self, total: int, *, binary: bool) -> int:
-        """Returns how many outputs to spend on the choice of an event, of ``total`` from each data set."""
+        """Returns how many of ``total`` outputs from each data set choose the event."""
         return max(1, min(10, total // 2), total // 50 if binary else total // (20 if self.best else 8))
 
     def through(self, target: Target) -> Target:
-        """Returns the target whose outputs are the statistic of those of ``target``."""
+        """Returns a target whose outputs are the statistics of the outputs of ``target``."""
         return Target(_Through(target, self.function), target.vectorised, target.catch)
 
 

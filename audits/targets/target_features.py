@@ -1,10 +1,10 @@
-"""What a target knows of its own outputs: statistics, and the exact log-likelihood ratio.
+"""Statistics that a target computes from its own outputs, such as the exact log-likelihood ratio.
 
 By Neyman and Pearson (1933) the events "the likelihood ratio is at least t" are the most powerful of all, so a target
 that can compute the ratio needs no search. The ratio and the statistics are functions of the output and of two data
-sets that are fixed beforehand, the same on whichever of the two the output was drawn: post-processing, under which
-every claim of differential privacy holds on. A wrong ratio costs power and nothing else, and the outputs themselves are
-still looked at.
+sets that are fixed beforehand, whichever of the two the output was drawn on. So they are post-processing, which
+preserves every claim of differential privacy. A wrong ratio costs power and nothing else, and the audit also uses the
+outputs themselves.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from hockeystick.audits.targets.calling import Target, TargetError
 RATIO = "log_likelihood_ratio"
 STATISTICS = "audit_statistics"
 
-_VALUE = "value"  # what outputs that are kept are called beside their statistics
-_CHECKED = 256  # runs of a call whose statistics are computed twice
-_STEP = 2.0**-20  # the ratio is rounded to: what it takes with high probability is one value, not a cloud
+_VALUE = "value"  # name of the outputs themselves, beside their statistics
+_CHECKED = 256  # calls with at most so many runs have their statistics computed twice
+_STEP = 2.0**-20  # of the rounded ratio: a value that recurs stays one value in spite of round-off
 
 
 @frozen(eq=False)
@@ -33,11 +33,18 @@ class WithStatistics:
 
     Args:
       target: has ``simulate(value, rng, runs)``, and ``log_likelihood_ratio(outputs, d0, d1)`` or
-        ``audit_statistics(outputs)``, which gives a mapping from names to arrays with runs on their leading axis.
+        ``audit_statistics(outputs)``, which returns a mapping from names to arrays with runs on their leading axis.
       d0, d1: the two data sets; the ratio is ln(P(output | d0) / P(output | d1)), infinite where one of them is 0.
 
     Raises:
-      InvalidArgumentError: the target offers neither, or can't be called for many runs at a time.
+      InvalidArgumentError: the target has neither method, or can't be called for many runs at a time.
+
+    Example:
+      >>> import numpy as np
+      >>> import hockeystick as hs
+      >>> target = hs.audits.WithStatistics(hs.mechanisms.Laplace(scale=1.0), 0.0, 1.0)
+      >>> sorted(target.simulate(0.0, np.random.default_rng(1), 3))
+      ['log_likelihood_ratio', 'value']
     """
 
     target: Any
@@ -49,7 +56,7 @@ class WithStatistics:
         if not offers_statistics(self.target):
             raise InvalidArgumentError(
                 "target", self.target, f"has neither {RATIO}(outputs, d0, d1) nor {STATISTICS}(outputs)",
-                "audit it as it is",
+                "audit the target itself",
             )  # fmt: skip
         called = Target.of(self.target)
         if not called.vectorised:
@@ -59,12 +66,11 @@ class WithStatistics:
         object.__setattr__(self, "_called", called)
 
     def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> dict[str, Any]:
-        """Returns the outputs, where they are arrays, and what the target says of them.
-
-        Of other outputs, transcripts say, only what the target says is kept.
+        """Returns the statistics of ``runs`` outputs, and the outputs themselves if they are an array.
 
         Raises:
-          TargetError: a statistic is not one number or array per run, a ratio is NaN, or another on a second look.
+          TargetError: a statistic is not one number or array per run, a ratio is NaN, or a second computation from the
+            same outputs gives something else.
         """
         outputs = self._called.call(value, rng, runs)
         found = self._statistics(outputs, runs)
@@ -76,32 +82,30 @@ class WithStatistics:
                     f"{', '.join(changed) or STATISTICS} changed when computed again from the same outputs: a "
                     "statistic must be a function of the output alone"
                 )
-        kept = {_VALUE: outputs} if isinstance(outputs, np.ndarray) and outputs.shape[:1] == (runs,) else {}
-        return {**kept, **found}
+        values = {_VALUE: outputs} if isinstance(outputs, np.ndarray) and outputs.shape[:1] == (runs,) else {}
+        return {**values, **found}
 
     def _statistics(self, outputs: Any, runs: int) -> dict[str, FloatArray]:
         found: dict[str, FloatArray] = {}
         statistics = getattr(self.target, STATISTICS, None)
         if callable(statistics):
-            told = statistics(outputs)
-            if not isinstance(told, Mapping):
-                raise TargetError(f"{STATISTICS} gave a {type(told).__name__}: give a mapping from names to arrays")
-            for name, values in told.items():
+            named = statistics(outputs)
+            if not isinstance(named, Mapping):
+                raise TargetError(f"{STATISTICS} returned a {type(named).__name__}: return a dict of names and arrays")
+            for name, values in named.items():
                 if name in (_VALUE, RATIO):
-                    raise TargetError(f"{STATISTICS} gave a statistic named {name!r}: take another name")
+                    raise TargetError(f"{STATISTICS} returned a statistic named {name!r}: use another name")
                 found[str(name)] = _per_run(str(name), values, runs)
         ratio = getattr(self.target, RATIO, None)
         if callable(ratio):
             try:
                 values = _per_run(RATIO, ratio(outputs, self.d0, self.d1), runs)
-            except UnsupportedEventError:  # one that is made of others may find that they have none
+            except UnsupportedEventError:  # a target made of others may find that one of them has no ratio
                 return found
             if values.ndim != 1:
-                raise TargetError(f"{RATIO} gave an array of shape {values.shape}, not one number for each of {runs}")
+                raise TargetError(f"{RATIO} returned shape {values.shape}: return one number for each of {runs} runs")
             if np.isnan(values).any():
-                raise TargetError(
-                    f"{RATIO} is NaN in {np.isnan(values).sum()} of {runs} runs: no ratio of densities is"
-                )
+                raise TargetError(f"{RATIO} is NaN in {np.isnan(values).sum()} of {runs} runs: return a real ratio")
             with np.errstate(invalid="ignore"):
                 found[RATIO] = np.where(np.abs(values) < 1e9, np.round(values / _STEP) * _STEP + 0.0, values)
         return found
@@ -111,19 +115,28 @@ def _per_run(name: str, values: Any, runs: int) -> FloatArray:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or array.ndim == 0 or len(array) != runs:
         raise TargetError(
-            f"{name} gave an array of {array.dtype} with shape {array.shape}: give numbers, with {runs} runs on the "
-            "leading axis"
+            f"{name} returned an array of {array.dtype} with shape {array.shape}: return numbers, with {runs} runs on "
+            "the leading axis"
         )
     return array.astype(np.float64)
 
 
 def offers_statistics(target: object) -> bool:
-    """Whether a target brings along statistics or its log-likelihood ratio."""
+    """Returns whether a target has statistics or a log-likelihood ratio of its own."""
     return any(callable(getattr(target, name, None)) for name in (RATIO, STATISTICS))
 
 
 def with_statistics(target: Any, neighbours: tuple[Any, Any]) -> Any:
-    """Returns the target with what it knows of its outputs; itself if it knows nothing, or draws one at a time."""
+    """Returns the target with its own statistics (:class:`WithStatistics`), if it has any and draws many runs a call.
+
+    Any other target is returned unchanged.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> target = hs.mechanisms.Laplace(scale=1.0)  # has log_likelihood_ratio
+      >>> type(hs.audits.with_statistics(target, (0.0, 1.0))).__name__
+      'WithStatistics'
+    """
     simulate: Callable[..., Any] | None = getattr(target, "simulate", None)
     if isinstance(target, type) or not callable(simulate) or not offers_statistics(target):
         return target

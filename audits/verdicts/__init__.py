@@ -1,1 +1,1 @@
-"""What an audit says, how it is printed, and what it says of a whole trade-off curve."""
+"""Verdicts of audits: their fields, their text and JSON, and the trade-off curve that they bound."""

@@ -1,6 +1,6 @@
-"""What the verdicts of ``audit`` and ``sequential_audit`` have in common: JSON in and out, and the words for a claim.
+"""The common part of the verdicts of ``audit`` and ``sequential_audit``: JSON input and output, and the claim in words.
 
-Each class lists all of its fields, and describes them; here is what is done with those that both have.
+Each class lists and describes all of its fields. This module handles the fields that both classes have.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHECKS: Mapping[str, fields.Check] = {
     "warnings": fields.sentences,
     "versions": fields.versions,
 }
-"""Of the fields that both have, as they are written."""
+"""Checks of the fields that both classes have, in JSON."""
 
 OPTIONAL = ("refuted", "versions")
 
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 class CommonVerdict:
-    """What a verdict can do whose class has these fields, and ``to_dict``, ``from_dict`` and ``summary``."""
+    """Base class of verdicts with these fields and with ``to_dict``, ``from_dict`` and ``summary``."""
 
     __slots__ = ()
     outcome: Outcome
@@ -69,21 +69,21 @@ class CommonVerdict:
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is wrong, but for a false alarm of the stated probability."""
+        """Whether the claim is refuted; a true claim is refuted with at most the stated probability."""
         return self.outcome == "refuted"
 
     @property
     def tested_elsewhere(self) -> bool:
-        """Whether a claim of a whole curve was tested at another point than the one stated."""
+        """Whether a claimed curve was tested at a point other than the stated one."""
         return (self.epsilon_tested, self.delta_tested) != (self.epsilon_claimed, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that JSON can hold."""
+        """Returns JSON-compatible values."""
         raise NotImplementedError
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Returns the verdict of :meth:`to_dict`."""
+        """Returns the verdict from the values of :meth:`to_dict`."""
         raise NotImplementedError
 
     def summary(self) -> str:
@@ -96,10 +96,10 @@ class CommonVerdict:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Returns the verdict of :meth:`to_json`.
+        """Returns the verdict from the text of :meth:`to_json`.
 
         Raises:
-          InvalidArgumentError: not JSON, or not a verdict.
+          InvalidArgumentError: ``text`` is not JSON, or not a verdict.
         """
         return cls.from_dict(fields.read_object(text))
 
@@ -107,7 +107,7 @@ class CommonVerdict:
         return self.summary()
 
     def _plain_fields(self) -> dict[str, Any]:
-        """The fields as plain values; an infinite ``detectable_epsilon`` is None."""
+        """Returns the fields as plain values; an infinite ``detectable_epsilon`` is None."""
         plain = attrs.asdict(self)  # type: ignore[arg-type]  # the classes that derive from this are attrs classes
         plain["warnings"] = list(self.warnings)
         if math.isinf(self.detectable_epsilon):
@@ -115,7 +115,7 @@ class CommonVerdict:
         return plain
 
     def _outcome_words(self, refuted: str) -> str:
-        """The outcome in words; ``refuted`` says more of a refuted claim."""
+        """Returns the outcome in words; ``refuted`` is appended for a refuted claim."""
         claim = f"claim ({self.epsilon_claimed:g}, {self.delta:g})"
         return {
             "refuted": f"{claim} is refuted{refuted}",
@@ -124,7 +124,7 @@ class CommonVerdict:
         }[self.outcome]
 
     def _detectable_words(self) -> str:
-        """What would have been seen: an epsilon, and where if that is not where the claim is stated."""
+        """Returns the detectable epsilon in words, with its delta if that is not the stated one."""
         found = "infinite" if math.isinf(self.detectable_epsilon) else f"{self.detectable_epsilon:.3g}"
         return f"an epsilon of {found}" + (f" at delta={self.delta_tested:g}" if self.tested_elsewhere else "")
 
@@ -135,12 +135,12 @@ class CommonVerdict:
 def read_values(
     plain: Mapping[str, Any], checks: Mapping[str, fields.Check], *, optional: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Returns the fields of a verdict as they were stated, each checked.
+    """Returns the checked values of a verdict's fields.
 
     Args:
-      plain: of ``to_dict``, without what is no field.
-      checks: of the fields that not both verdicts have.
-      optional: of these, the ones that may be missing.
+      plain: the fields in ``to_dict``.
+      checks: checks of the fields that the other class of verdicts does not have.
+      optional: names of the fields that may be missing.
 
     Raises:
       InvalidArgumentError: a field is missing, unknown, of another type or out of its domain; or ``refuted``

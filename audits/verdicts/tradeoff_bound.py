@@ -1,4 +1,4 @@
-"""What a verdict's counts say of the whole trade-off curve: a bound above the truth, at all points together."""
+"""The upper bound on the whole trade-off curve, at all points together, that a verdict's counts give."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hockeystick.audits.verdicts.verdict import Verdict
 
 
 def measured_curve(verdict: Verdict) -> tuple[FloatArray, FloatArray] | None:
-    """Returns (false-positive rates, false-negative rates), the corners of a curve that the truth does not rise above.
+    """Returns (false-positive rates, false-negative rates), the corners of an upper bound on the trade-off curve.
 
-    With probability ``verdict.confidence``, at least, the audited function's trade-off curve lies nowhere above, and so
-    does every f with which it is f-DP. The cells are those of the verdict's event, which had been chosen on other
-    outputs; the counts are of the outputs that tested it. It is a statement of its own, made from the same counts as
-    the verdict: either is wrong with probability at most 1 - ``confidence``, one of the two with at most twice that.
+    With probability at least ``verdict.confidence``, the target's trade-off curve lies nowhere above the bound, nor
+    does any f with which the target is f-DP. The cells are those of the verdict's event, which was chosen on other
+    outputs; the counts are those that tested it. This bound and the verdict use the same counts but are two statements:
+    each is wrong with probability at most 1 - ``confidence``, and any of the two with at most twice that.
 
     Returns:
-      None where the verdict holds no points of the curve.
+      None if the verdict has no points of the curve.
     """
     if not verdict.tradeoff or verdict.trials < 1:
         return None

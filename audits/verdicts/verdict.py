@@ -1,4 +1,4 @@
-"""The result of an audit: what was tested, what was found, and what could have been found."""
+"""The result of an audit: the tested claim, the measured bound, and the violations that would have been detected."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ def _bounding_samples(q: float, epsilon: float, delta: float, factor: float, alp
 
 @frozen
 class TradeoffPoint:
-    """One event read as a test of "the output came from the less likely data set".
+    """The error rates of one event as a test of the null hypothesis "the output came from the less likely data set".
+
+    See :class:`Verdict`, whose ``tradeoff`` holds such points.
 
     Attributes:
-      fpr: how often the event happened on that data set, in the bounding samples.
-      fnr: how often it did not on the other.
-      fpr_low, fpr_high, fnr_low, fnr_high: Clopper-Pearson intervals at the verdict's confidence, each by itself. The
-        curve is for looking at; the verdict does not rest on it.
+      fpr: share of the bounding samples on that data set in which the event happened.
+      fnr: share of those on the other data set in which it did not happen.
+      fpr_low, fpr_high, fnr_low, fnr_high: Clopper-Pearson intervals, each at the verdict's confidence level. They are
+        for plots; the verdict does not depend on them.
     """
 
     fpr: float
@@ -45,41 +47,47 @@ class TradeoffPoint:
 
 @frozen
 class Verdict(CommonVerdict):
-    """What an audit says about a claim. It can refute a claim; it can't show that one holds.
+    """The verdict of an audit on a claim. An audit can refute a claim; it can't prove that one holds.
 
     Attributes:
-      outcome: "refuted"; else "inconclusive" if only a violation far beyond the claim could have been seen: an event so
-        likely that (max(2 epsilon, epsilon + 0.1), delta) excludes it; else "consistent".
-      epsilon_claimed, delta: the claim, as stated. A curve that is refuted need not be false at this point of it: it is
-        if ``epsilon_lower`` is above ``epsilon_claimed``.
-      epsilon_lower: the claim at ``delta`` would be wrong for every epsilon below this.
-      confidence: probability, at least, with which the audit of a true claim refutes nothing and ``epsilon_lower`` is
-        not above the truth. It covers both directions and every event that was looked at.
-      samples: outputs drawn from each data set, for all purposes.
-      timed: whether the number of samples was chosen to fit the time, not given.
-      direction: "d0->d1" if the event is the likelier on d0, "d1->d0" if on d1.
-      event: the event, in words.
-      count_p, count_q: how often it happened on the likelier data set and on the other, of ``trials`` outputs each that
-        had no part in choosing it.
-      event_back: the event for the other order of the data sets, in words, if two events were tested at once (see
-        :mod:`hockeystick.audits.bounds.both_orders`); else empty.
-      count_back_p, count_back_q: how often that one happened: on the data set where it is the likelier, which is not
-        that of ``count_p``, and on the other.
-      epsilon_tested, delta_tested: the claimed point that was tested; of a curve, where a violation showed best.
-      detectable_epsilon: the least epsilon' such that P = e^epsilon' q + ``delta_tested`` would have been refuted with
-        probability 0.9, with q this event's probability on the less likely data set as estimated while choosing; where
-        two events were tested, P and q are the means of theirs, and P + q is what it was estimated to be. It is not
-        below ``epsilon_tested``; of violations that show in other events it says nothing.
-      event_probability: of ``event`` on the less likely data set, as estimated while choosing.
-      float_leak: whether the bit patterns of the outputs refute the claim, beyond what they do as real numbers: a test
-        of its own, at the same confidence. Bit patterns count for ``outcome`` only if the audit was made with
-        ``bits=True``.
-      bits: whether it was.
-      seed: of all random numbers; ``audit(..., samples=samples, rng=seed)`` draws the same outputs again.
+      outcome: "refuted"; or "inconclusive" if only a violation far beyond the claim would have been detected, that is,
+        one beyond (max(2 epsilon, epsilon + 0.1), delta); else "consistent".
+      epsilon_claimed, delta: the claim, as stated. A refuted curve is false at this point if ``epsilon_lower`` is above
+        ``epsilon_claimed``; otherwise it is false at another point.
+      epsilon_lower: lower bound on the true epsilon at ``delta``.
+      confidence: confidence level: the least probability that the audit of a true claim refutes nothing and that
+        ``epsilon_lower`` is not above the truth. It covers both directions and the whole search for events.
+      samples: number of outputs drawn from each data set, for all purposes.
+      timed: whether the number of samples was chosen to fit the time limit.
+      direction: "d0->d1" if the event is likelier on d0, "d1->d0" if it is likelier on d1.
+      event: the event in words.
+      count_p, count_q: counts of the event on the likelier data set and on the other, in ``trials`` outputs each that
+        were not used to choose it.
+      trials: number of bounding samples from each data set.
+      event_back: the event for the other order of the data sets in words, if two events were tested at once (see
+        :mod:`hockeystick.audits.bounds.both_orders`); else "".
+      count_back_p, count_back_q: counts of that event on the data set where it is likelier, and on the other.
+      epsilon_tested, delta_tested: the claimed point that was tested; of a curve, the one where a violation shows best.
+      detectable_epsilon: the least epsilon' such that an event with P = e^epsilon' q + ``delta_tested`` would have been
+        refuted with probability 0.9. Here q is the event's probability on the less likely data set, as estimated while
+        choosing; for two events, P and q are their means, with P + q as estimated. It is at least ``epsilon_tested``,
+        and does not cover violations that show in other events.
+      event_probability: probability of ``event`` on the less likely data set, as estimated while choosing.
+      float_leak: whether the bit patterns of the outputs refute the claim by more than their values as real numbers do,
+        in a separate test at the same confidence level. Bit patterns count for ``outcome`` only with ``bits=True``.
+      bits: whether bit patterns counted for ``outcome``.
+      seed: seed of all random numbers; ``audit(..., samples=samples, rng=seed)`` draws the same outputs again.
       seconds: wall time.
       warnings: one sentence each.
       tradeoff: estimated points of the trade-off curve, by increasing false-positive rate.
-      versions: of the libraries, and of Python.
+      versions: versions of the libraries and of Python.
+
+    Example:
+      >>> import hockeystick as hs
+      >>> laplace = hs.mechanisms.Laplace(scale=0.5)  # epsilon = 2 at distance 1
+      >>> verdict = hs.audit(laplace, claim=(1.0, 0.0), neighbours=(0.0, 1.0), samples=5000, rng=1)
+      >>> verdict.outcome, round(verdict.epsilon_lower, 1), verdict.confidence
+      ('refuted', 1.9, 0.999)
     """
 
     outcome: Outcome
@@ -110,12 +118,12 @@ class Verdict(CommonVerdict):
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
-        """Returns pairs (factor, outputs from each data set): what refutes an under-claim through this event.
+        """Returns pairs (factor, number of outputs from each data set) that refute an under-claim through this event.
 
         With so many outputs, and the event given as ``statistic``, a true epsilon of ``factor`` times the claimed one
-        would be refuted with probability 0.9, if the event is then as likely on the less likely data set as it is now;
-        infinite where it can't be. Only ``event`` counts; with one for the other order beside it fewer will do. Finding
-        the event anew takes up to twice as many. Empty if the claimed epsilon is 0. Takes some hundredths of a second.
+        would be refuted with probability 0.9, if the event's probability on the less likely data set stays the same.
+        The number is infinite if this is impossible. It counts ``event`` alone; a second event for the other order
+        reduces it. To find the event again takes up to twice as many outputs. Empty if the claimed epsilon is 0.
         """
         if self.epsilon_claimed == 0:
             return ()
@@ -128,7 +136,7 @@ class Verdict(CommonVerdict):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain values that JSON can hold. An infinite ``detectable_epsilon`` is None."""
+        """Returns JSON-compatible values. An infinite ``detectable_epsilon`` is None."""
         plain = self._plain_fields()
         plain["tradeoff"] = [attrs.asdict(point) for point in self.tradeoff]
         needed = [[factor, None if math.isinf(n) else n] for factor, n in self.samples_to_detect()]
@@ -142,14 +150,14 @@ class Verdict(CommonVerdict):
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Verdict:
-        """Returns the verdict of :meth:`to_dict`.
+        """Returns the verdict from the values of :meth:`to_dict`.
 
         Raises:
-          InvalidArgumentError: another schema; a field that is missing, unknown, of another type or out of its domain;
-            or fields that contradict each other.
+          InvalidArgumentError: the schema is another one; a field is missing, unknown, of another type or out of its
+            domain; or fields contradict each other.
         """
         if not isinstance(plain, dict) or plain.get("schema") != SCHEMA_VERSION:
-            raise InvalidArgumentError("schema", None, "is none that this version can read", "give Verdict.to_dict()")
+            raise InvalidArgumentError("schema", None, "is unknown to this version", "give Verdict.to_dict()")
         stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
         values = read_values(stated, _FIELDS, optional=_OPTIONAL)
         for less, more in _ORDERED:
@@ -179,13 +187,13 @@ class Verdict(CommonVerdict):
                 else []
             ),
             f"epsilon is at least {rounded_text.lower(self.epsilon_lower, 4)} at delta={self.delta:g}; "
-            f"through such an event {self._detectable_words()} would have been refuted with probability 0.9",
+            f"the test refutes {self._detectable_words()} through such an event with probability 0.9",
             f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
             f"seed {self.seed}, {self.seconds:.2f} s",
         ]
         if needed:
-            how = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
-            lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(how)}")
+            each = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
+            lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(each)}")
         return "\n".join([*lines, *self._warning_lines()])
 
     def _repr_html_(self) -> str:
@@ -196,7 +204,7 @@ class Verdict(CommonVerdict):
 
 
 def _rows(verdict: Verdict) -> list[tuple[str, str]]:
-    """What notebooks show beside the outcome."""
+    """Returns the rows of the table that notebooks show."""
     first, _, second = verdict.direction.partition("->")
     found = verdict.detectable_epsilon
     caught = f"ε ≥ {rounded_text.upper(found)}" if math.isfinite(found) else "no violation, however large,"
@@ -222,7 +230,7 @@ def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:
     found = []
     for row in fields.rows(name, value):
         if not isinstance(row, dict):
-            raise InvalidArgumentError(name, type(row).__name__, "is no point of a trade-off curve")
+            raise InvalidArgumentError(name, type(row).__name__, "is not a point of a trade-off curve")
         found.append(TradeoffPoint(**fields.read_fields(name, row, dict.fromkeys(names, fields.share))))
     return tuple(found)
 

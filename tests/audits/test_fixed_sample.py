@@ -29,6 +29,11 @@ SURE = 1 - 1e-6
 SIGMA = 3.7306316  # of a Gaussian of sensitivity 1 that is (1, 1e-5)-DP
 
 
+def checked(target: Any, samples: int, **options: Any) -> Verdict:
+    """Audits the claim of epsilon = 1 on data sets 0 and 1, unless the options say otherwise."""
+    return audit(target, samples=samples, **{"claim": Claim(1.0), "neighbours": (0, 1), "rng": 1, **options})
+
+
 def on_a_grid(sample: Batch) -> Batch:
     """Outputs rounded to multiples of 2^-20, which hides how they were computed."""
     return lambda data, rng, runs: np.round(sample(data, rng, runs) * 2.0**20) / 2.0**20
@@ -70,8 +75,8 @@ CURVE = Claim.curve(accounting.Gaussian(SIGMA), 1e-5)
 def test_half_the_noise_is_refuted_and_the_full_noise_is_not(
     correct: Batch, broken: Batch, claim: Claim, samples: int
 ) -> None:
-    fine = audit(correct, claim=claim, neighbours=(0, 1), samples=samples, rng=1, confidence=SURE)
-    wrong = audit(broken, claim=claim, neighbours=(0, 1), samples=samples, rng=1, confidence=SURE)
+    fine = checked(correct, samples, claim=claim, confidence=SURE)
+    wrong = checked(broken, samples, claim=claim, confidence=SURE)
 
     assert fine.outcome == "consistent"
     assert not fine.refuted
@@ -83,8 +88,8 @@ def test_half_the_noise_is_refuted_and_the_full_noise_is_not(
 
 
 def test_a_curve_is_refuted_with_far_fewer_samples_than_its_stated_point() -> None:
-    curve = audit(gaussian(SIGMA / 2), claim=CURVE, neighbours=(0, 1), samples=4000, rng=2)
-    point = audit(gaussian(SIGMA / 2), claim=Claim(CURVE.epsilon, CURVE.delta), neighbours=(0, 1), samples=4000, rng=2)
+    curve = checked(gaussian(SIGMA / 2), 4000, claim=CURVE, rng=2)
+    point = checked(gaussian(SIGMA / 2), 4000, claim=Claim(CURVE.epsilon, CURVE.delta), rng=2)
 
     assert curve.refuted
     assert not point.refuted
@@ -100,7 +105,7 @@ def test_both_directions_are_searched(swapped: bool) -> None:
         return (rng.random(runs) < 0.1 * data).astype(int)
 
     pair = (1, 0) if swapped else (0, 1)
-    verdict = audit(rare, claim=Claim(1.0), neighbours=pair, samples=2000, rng=1)
+    verdict = checked(rare, 2000, neighbours=pair)
 
     assert verdict.refuted
     assert verdict.direction == ("d0->d1" if swapped else "d1->d0")
@@ -133,7 +138,7 @@ OTHER_KINDS: dict[str, tuple[Callable[..., Any], str]] = {
     "a set": (lambda d, r: {"a", "b"} if r.random() < 0.1 + 0.8 * d else {"a"}, "output is {"),
     "unseen strings": (
         lambda d, r: str(r.integers(1 << 60)) if r.random() < 0.05 + 0.9 * d else "x",
-        "any output not seen",
+        "any output that was never",
     ),
     "sum of a vector": (lambda d, r: r.normal(size=8) + 1.5 * d, ""),
     "order of a vector": (lambda d, r: np.sort(r.normal(size=6)) if d else r.normal(size=6), ""),
@@ -156,7 +161,7 @@ OTHER_KINDS: dict[str, tuple[Callable[..., Any], str]] = {
 def test_every_kind_of_output_can_refute(kind: str) -> None:
     target, words = OTHER_KINDS[kind]
 
-    verdict = audit(target, claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=1)
+    verdict = checked(target, 1000)
 
     assert verdict.refuted
     assert any(event.startswith(words) for event in (verdict.event, verdict.event_back))
@@ -170,7 +175,7 @@ def test_no_kind_of_output_refutes_equal_distributions(kind: str) -> None:
     def same(data: int, rng: np.random.Generator) -> Any:
         return target(int(rng.random() < 0.5), rng)
 
-    verdict = audit(same, claim=Claim(0.0), neighbours=(0, 1), samples=1000, rng=1, confidence=SURE)
+    verdict = checked(same, 1000, claim=Claim(0.0), confidence=SURE)
 
     assert not verdict.refuted
 
@@ -192,8 +197,8 @@ def above_threshold(scale: float) -> Callable[..., int | None]:
 def test_a_stream_that_may_end_without_an_answer() -> None:
     pair = ([0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0])
 
-    fine = audit(above_threshold(1.0), claim=Claim(1.0), neighbours=pair, samples=10_000, rng=1, confidence=SURE)
-    wrong = audit(above_threshold(0.1), claim=Claim(1.0), neighbours=pair, samples=10_000, rng=1)
+    fine = checked(above_threshold(1.0), 10_000, neighbours=pair, confidence=SURE)
+    wrong = checked(above_threshold(0.1), 10_000, neighbours=pair)
 
     assert not fine.refuted
     assert wrong.refuted
@@ -202,9 +207,7 @@ def test_a_stream_that_may_end_without_an_answer() -> None:
 @pytest.mark.parametrize("confidence", [0.999, SURE])
 def test_noise_in_floating_point_leaks_through_its_bits_only(confidence: float) -> None:
     def run(sample: Batch, bits: bool) -> Verdict:
-        return audit(
-            sample, claim=Claim(1.0), neighbours=(0, 1), samples=20_000, rng=1, confidence=confidence, bits=bits
-        )
+        return checked(sample, 20_000, confidence=confidence, bits=bits)
 
     as_reals, as_bits = run(laplace(1.0), False), run(laplace(1.0), True)
 
@@ -222,15 +225,7 @@ def test_noise_in_floating_point_leaks_through_its_bits_only(confidence: float) 
 @pytest.mark.parametrize("bits", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 0.5])
 def test_rounded_noise_leaks_no_bits_whether_it_is_enough_or_not(bits: bool, scale: float) -> None:
-    verdict = audit(
-        on_a_grid(laplace(scale)),
-        claim=Claim(1.0),
-        neighbours=(0, 1),
-        samples=20_000,
-        rng=1,
-        confidence=SURE,
-        bits=bits,
-    )
+    verdict = checked(on_a_grid(laplace(scale)), 20_000, confidence=SURE, bits=bits)
 
     assert verdict.refuted is (scale < 1)
     assert not verdict.float_leak
@@ -238,14 +233,14 @@ def test_rounded_noise_leaks_no_bits_whether_it_is_enough_or_not(bits: bool, sca
 
 
 def test_too_little_noise_in_floating_point_leaks_as_well() -> None:
-    verdict = audit(laplace(0.5), claim=Claim(1.0), neighbours=(0, 1), samples=20_000, rng=1)
+    verdict = checked(laplace(0.5), 20_000)
 
     assert verdict.refuted
     assert verdict.float_leak
 
 
 def test_values_that_differ_are_no_leak_of_bits() -> None:
-    verdict = audit(lambda d, r: float(d), claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=1)
+    verdict = checked(lambda d, r: float(d), 1000)
 
     assert verdict.refuted
     assert not verdict.float_leak
@@ -255,8 +250,8 @@ def test_the_grid_hides_what_lies_between_its_points() -> None:
     def fine_structure(data: int, rng: np.random.Generator, runs: int) -> np.ndarray:
         return rng.integers(5, size=runs) * 1e-3 + 1e-5 * data
 
-    assert audit(fine_structure, claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=1).refuted
-    assert not audit(fine_structure, claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=1, grid=1e-3).refuted
+    assert checked(fine_structure, 2000).refuted
+    assert not checked(fine_structure, 2000, grid=1e-3).refuted
 
 
 def test_the_public_grid_hides_last_bits_that_bit_patterns_show() -> None:
@@ -264,7 +259,7 @@ def test_the_public_grid_hides_last_bits_that_bit_patterns_show() -> None:
         return rng.integers(1, 5, size=runs) * (1 + 1e-13 * data)
 
     def run(bits: bool) -> Verdict:
-        return audit(last_bits, claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=1, bits=bits)
+        return checked(last_bits, 2000, bits=bits)
 
     assert run(False).outcome == "consistent"
     assert run(False).float_leak
@@ -274,7 +269,7 @@ def test_the_public_grid_hides_last_bits_that_bit_patterns_show() -> None:
 @pytest.mark.statistical
 def test_a_seed_fixes_everything_but_the_clock() -> None:
     def run(rng: Any) -> dict[str, Any]:
-        plain = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=3000, rng=rng).to_dict()
+        plain = checked(laplace(1.0), 3000, rng=rng).to_dict()
         del plain["seconds"]
         return plain
 
@@ -295,7 +290,7 @@ def test_the_two_data_sets_get_different_noise() -> None:
         drawn.append(rng.random(runs))
         return drawn[-1]
 
-    audit(spy, claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=1)
+    checked(spy, 1000)
 
     assert sum(map(len, drawn)) == 2000
     assert len(np.unique(np.concatenate(drawn))) == 2000
@@ -306,14 +301,7 @@ def test_the_two_data_sets_get_different_noise() -> None:
 def test_as_many_outputs_are_drawn_as_the_verdict_says(target: Any, samples: int) -> None:
     seen: list[tuple[int, int]] = []
 
-    verdict = audit(
-        target,
-        claim=Claim(1.0),
-        neighbours=(0, 1),
-        samples=samples,
-        rng=1,
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    verdict = checked(target, samples, progress=lambda done, total: seen.append((done, total)))
 
     assert verdict.samples == samples
     assert not verdict.timed
@@ -345,7 +333,7 @@ def test_a_slow_target_gets_as_many_samples_as_fit_the_time(monkeypatch: pytest.
         monkeypatch.setattr(sys.modules[f"hockeystick.audits.{module}"], "time", clock)
 
     verdict = audit(slow, claim=Claim(1.0), neighbours=(0, 1), rng=1)
-    again = audit(slow, claim=Claim(1.0), neighbours=(0, 1), rng=1, samples=verdict.samples)
+    again = checked(slow, verdict.samples)
 
     assert verdict.timed
     assert 100 <= verdict.samples <= 115
@@ -355,7 +343,7 @@ def test_a_slow_target_gets_as_many_samples_as_fit_the_time(monkeypatch: pytest.
 
 def test_outcomes() -> None:
     def outcome(claim: Claim, samples: int) -> str:
-        return audit(laplace(1.0), claim=claim, neighbours=(0, 1), samples=samples, rng=1).outcome
+        return checked(laplace(1.0), samples, claim=claim).outcome
 
     assert outcome(Claim(1.0), 20) == "inconclusive"
     assert outcome(Claim(1.0), 20_000) == "consistent"
@@ -365,7 +353,7 @@ def test_outcomes() -> None:
 @pytest.mark.parametrize("outcome", ["inconclusive", "consistent"])
 def test_inconclusive_is_what_could_not_have_found_a_violation_near_the_claim(outcome: str) -> None:
     samples = {"inconclusive": 100, "consistent": 5000}[outcome]
-    verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=samples, rng=1)
+    verdict = checked(laplace(1.0), samples)
 
     assert verdict.outcome == outcome
     assert (verdict.detectable_epsilon > 2.0) is (outcome == "inconclusive")
@@ -373,19 +361,19 @@ def test_inconclusive_is_what_could_not_have_found_a_violation_near_the_claim(ou
 
 def test_what_a_curve_could_have_shown_is_said_where_it_was_tested() -> None:
     """At the point of the curve that was tested, and not below the claim there."""
-    verdict = audit(gaussian(SIGMA), claim=CURVE, neighbours=(0.0, 1.0), samples=20_000, confidence=SURE, rng=1)
+    verdict = checked(gaussian(SIGMA), 20_000, claim=CURVE, neighbours=(0.0, 1.0), confidence=SURE)
 
     assert verdict.outcome == "consistent" and verdict.tested_elsewhere
     assert verdict.epsilon_tested < verdict.detectable_epsilon < verdict.epsilon_tested + 0.5
-    assert f"at delta={verdict.delta_tested:g} would have been refuted" in str(verdict)
+    assert f"at delta={verdict.delta_tested:g} through such an event" in str(verdict)
 
 
 @pytest.mark.statistical
 def test_a_refuted_curve_is_not_called_a_refuted_point() -> None:
     """A randomised response of the same ε breaks the Gaussian's curve, and not its one point (1, 1e-5)."""
     target = randomised_response(1.0)
-    refuted = audit(target, claim=CURVE, neighbours=(0, 1), samples=50_000, confidence=SURE, rng=1)
-    alone = audit(target, claim=Claim(1.0, 1e-5), neighbours=(0, 1), samples=50_000, confidence=SURE, rng=1)
+    refuted = checked(target, 50_000, claim=CURVE, confidence=SURE)
+    alone = checked(target, 50_000, claim=Claim(1.0, 1e-5), confidence=SURE)
 
     assert refuted.refuted and refuted.epsilon_lower < refuted.epsilon_claimed
     assert "is refuted as a curve, at its point" in str(refuted) and "itself" in str(refuted)
@@ -400,21 +388,18 @@ def test_the_detectable_epsilon_is_detected_nine_times_in_ten() -> None:
         return lambda data, rng, runs: (rng.random(runs) < (p if data else q)).astype(int)
 
     q = 0.1
-    verdict = audit(response(math.e * q, q), claim=Claim(1.0), neighbours=(0, 1), samples=4000, rng=3)
+    verdict = checked(response(math.e * q, q), 4000, rng=3)
     p = math.exp(verdict.detectable_epsilon) * q
-    found = [
-        audit(response(p, q), claim=Claim(1.0), neighbours=(0, 1), samples=4000, rng=seed).refuted
-        for seed in range(500)
-    ]
+    found = [checked(response(p, q), 4000, rng=seed).refuted for seed in range(500)]
 
     assert np.mean(found) == pytest.approx(0.9, abs=6 * (0.09 / 500) ** 0.5)
 
 
 def test_equal_data_sets_are_allowed_and_warned_about() -> None:
     for pair in ((1, 1), (np.zeros(3), np.zeros(3)), ([1, "a"], [1, "a"])):
-        verdict = audit(lambda d, r: r.random(), claim=Claim(0.5), neighbours=pair, samples=100, rng=1)
+        verdict = checked(lambda d, r: r.random(), 100, claim=Claim(0.5), neighbours=pair)
         assert "equal" in verdict.warnings[0]
-    different = audit(lambda d, r: r.random(), claim=Claim(0.5), neighbours=(1, 2), samples=100, rng=1)
+    different = checked(lambda d, r: r.random(), 100, claim=Claim(0.5), neighbours=(1, 2))
     assert different.warnings == ()
 
 
@@ -428,7 +413,7 @@ class Noisy:
 
 def test_a_mechanism_brings_its_own_neighbours() -> None:
     alone = audit(Noisy(), claim=Claim(1.0), samples=2000, rng=1)
-    named = audit(Noisy(), claim=Claim(1.0), neighbours=(0.0, 1.0), samples=2000, rng=1)
+    named = checked(Noisy(), 2000, neighbours=(0.0, 1.0))
 
     assert (alone.count_p, alone.count_q) == (named.count_p, named.count_q)
     with pytest.raises(InvalidArgumentError, match="neighbours"):
@@ -520,7 +505,7 @@ def test_what_is_no_curve_is_refused(guarantee: Any) -> None:
 
 
 def refuted_verdict() -> Verdict:
-    return audit(laplace(0.5), claim=Claim(1.0, 1e-9), neighbours=(0, 1), samples=4000, rng=1)
+    return checked(laplace(0.5), 4000, claim=Claim(1.0, 1e-9))
 
 
 def test_a_verdict_survives_json() -> None:
@@ -537,18 +522,12 @@ def test_a_verdict_survives_json() -> None:
 
 
 def test_an_infinite_detectable_epsilon_is_null_in_json() -> None:
-    verdict = audit(lambda d, r: 1, claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
+    verdict = checked(lambda d, r: 1, 100)
 
     assert verdict.detectable_epsilon == math.inf
     assert json.loads(verdict.to_json())["detectable_epsilon"] is None
     assert Verdict.from_json(verdict.to_json()) == verdict
     assert "infinite" in str(verdict)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2}', '{"schema": 1, "x": 1}'])
-def test_what_is_no_verdict_is_refused(text: str) -> None:
-    with pytest.raises(InvalidArgumentError):
-        Verdict.from_json(text)
 
 
 @pytest.mark.statistical
@@ -562,13 +541,13 @@ def test_the_summary_says_what_was_found_and_never_that_a_claim_holds() -> None:
     assert "0.999" in summary
     assert "seed 1" in summary
     for samples in (20, 20_000):
-        text = str(audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=samples, rng=1)).lower()
+        text = str(checked(laplace(1.0), samples)).lower()
         assert not any(word in text for word in ("verified", "passed", "proved"))
 
 
 def test_the_trade_off_curve_lies_within_its_bands_and_near_the_truth() -> None:
     """Laplace(1) at distance 1: the trade-off function has its corner at fpr = fnr = e^(-1/2) / 2."""
-    verdict = audit(on_a_grid(laplace(1.0)), claim=Claim(1.0), neighbours=(0, 1), samples=200_000, rng=1)
+    verdict = checked(on_a_grid(laplace(1.0)), 200_000)
 
     assert len(verdict.tradeoff) >= 10
     for point in verdict.tradeoff:
@@ -592,8 +571,7 @@ def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
         return lambda data, rng: labels[int(rng.choice(6, p=weights[data]))]
 
     plain, renamed = (
-        audit(categorical(labels), claim=Claim(1.0), neighbours=(0, 1), samples=300, rng=seed)
-        for labels in (list("abcdef"), [f"label {i}" for i in names])
+        checked(categorical(labels), 300, rng=seed) for labels in (list("abcdef"), [f"label {i}" for i in names])
     )
 
     assert (plain.count_p, plain.count_q, plain.direction) == (renamed.count_p, renamed.count_q, renamed.direction)
@@ -606,14 +584,7 @@ def test_names_of_categories_do_not_matter(names: list[int], seed: int) -> None:
 def test_the_unit_of_the_outputs_does_not_matter(unit: float, seed: int) -> None:
     unit = 2.0 ** round(math.log2(unit))  # exact in floating point
     plain, scaled = (
-        audit(
-            lambda d, r, runs, u=u: u * (d + r.laplace(size=runs)),
-            claim=Claim(1.0),
-            neighbours=(0, 1),
-            samples=400,
-            rng=seed,
-        )
-        for u in (1.0, unit)
+        checked(lambda d, r, runs, u=u: u * (d + r.laplace(size=runs)), 400, rng=seed) for u in (1.0, unit)
     )
 
     assert (plain.count_p, plain.count_q) == (scaled.count_p, scaled.count_q)
@@ -636,18 +607,18 @@ def test_swapping_the_data_sets_turns_the_verdict_round(seed: int, epsilon: floa
             return drawn[value, self.at[value] - runs : self.at[value]]
 
     claim = Claim(epsilon, delta)
-    forth = audit(Drawn(), claim=claim, neighbours=(0, 1), samples=2000, rng=1)
-    back = audit(Drawn(), claim=claim, neighbours=(1, 0), samples=2000, rng=1)
+    forth = checked(Drawn(), 2000, claim=claim)
+    back = checked(Drawn(), 2000, claim=claim, neighbours=(1, 0))
 
     assert {forth.direction, back.direction} == {"d0->d1", "d1->d0"}
     assert (forth.count_p, forth.count_q, forth.epsilon_lower) == (back.count_p, back.count_q, back.epsilon_lower)
 
 
 def test_unreadable_outputs_are_refused() -> None:
-    with pytest.raises(TargetError, match="can't be told apart"):
-        audit(lambda d, r: object(), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
+    with pytest.raises(TargetError, match="can't be distinguished"):
+        checked(lambda d, r: object(), 100)
     with pytest.raises(TargetError, match="leading axis"):
-        audit(lambda d, r, runs: np.zeros(3), claim=Claim(1.0), neighbours=(0, 1), samples=100, rng=1)
+        checked(lambda d, r, runs: np.zeros(3), 100)
 
 
 @pytest.mark.statistical
@@ -663,7 +634,7 @@ def test_a_mechanism_states_its_own_claim():
 
 
 def test_a_verdict_says_how_many_samples_an_under_claim_would_take() -> None:
-    verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=20_000, rng=1)
+    verdict = checked(laplace(1.0), 20_000)
     needed = dict(verdict.samples_to_detect((1.1, 1.3, 1.5)))
 
     assert needed[1.1] > needed[1.3] > needed[1.5] > 20
@@ -673,13 +644,13 @@ def test_a_verdict_says_how_many_samples_an_under_claim_would_take() -> None:
 
 
 def test_no_factor_makes_a_violation_of_nothing() -> None:
-    verdict = audit(lambda data, rng, runs: rng.random(runs), claim=Claim(0.0), neighbours=(0, 1), samples=200, rng=1)
+    verdict = checked(lambda data, rng, runs: rng.random(runs), 200, claim=Claim(0.0))
 
     assert verdict.samples_to_detect() == ()
 
 
 def test_an_event_that_is_always_there_can_not_show_more() -> None:
-    verdict = audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=1)
+    verdict = checked(laplace(1.0), 2000)
 
     assert dict(verdict.samples_to_detect((50.0,))) == {50.0: math.inf}
 
@@ -695,13 +666,8 @@ def test_the_samples_stated_do_refute_the_under_claim(factor: float) -> None:
     def event(epsilon: float) -> Any:
         return lambda data, rng, runs: rng.random(runs) < 0.2 * math.exp(epsilon * data)
 
-    now = audit(event(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=200_000, statistic=np.asarray, rng=1)
+    now = checked(event(1.0), 200_000, statistic=np.asarray)
     samples = int(dict(now.samples_to_detect((factor,)))[factor])
-    found = sum(
-        audit(
-            event(factor), claim=Claim(1.0), neighbours=(0, 1), samples=samples, statistic=np.asarray, rng=seed
-        ).refuted
-        for seed in range(200)
-    )
+    found = sum(checked(event(factor), samples, statistic=np.asarray, rng=seed).refuted for seed in range(200))
 
     assert found >= stats.binom.ppf(1e-6, 200, 0.87)

@@ -9,6 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,17 +57,29 @@ def once(target: Callable[..., Any], **options: Any) -> Verdict:
     return audit(target, claim=CLAIM, neighbours=(0.0, 1.0), **options)
 
 
+@cache
+def alone(target: Callable[..., Any], samples: int = 6000) -> dict[str, Any]:
+    """The result of an audit in this process, without interruption."""
+    return result(once(target, samples=samples))
+
+
+def stopped(target: Callable[..., Any], file: Path, after: int, **options: Any) -> None:
+    """Interrupts an audit with a checkpoint after so many outputs."""
+    with pytest.raises(Stop):
+        once(target, checkpoint=file, progress=stopping(after), **options)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("workers", [2, 3])
 def test_the_verdict_does_not_depend_on_the_number_of_workers(target: Callable[..., Any], workers: int) -> None:
-    assert result(once(target, workers=workers, backend="threading")) == result(once(target))
+    assert result(once(target, workers=workers, backend="threading")) == alone(target)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", TARGETS)
 def test_processes_of_this_machine_find_the_same(target: Callable[..., Any]) -> None:
-    assert result(once(target, workers=2)) == result(once(target))
+    assert result(once(target, workers=2)) == alone(target)
 
 
 def test_a_target_that_raises_on_a_worker_is_refused() -> None:
@@ -106,7 +119,7 @@ def test_the_pieces_of_a_process_that_dies_are_computed_again(tmp_path: Path) ->
     found = once(Dying(tmp_path / "died"), workers=2, samples=100_000)
 
     assert (tmp_path / "died").exists()
-    assert result(found) == result(once(vectorised, samples=100_000))
+    assert result(found) == alone(vectorised, 100_000)
 
 
 class Deadly(Exception):
@@ -158,9 +171,7 @@ def scheduler() -> Iterator[str]:
 @pytest.mark.filterwarnings("ignore")  # of Dask and its event loop
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_dask_cluster_finds_the_same(scheduler: str, target: Callable[..., Any]) -> None:
-    found = once(target, workers=-1, backend="dask", address=scheduler)
-
-    assert result(found) == result(once(target))
+    assert result(once(target, workers=-1, backend="dask", address=scheduler)) == alone(target)
 
 
 @pytest.mark.statistical
@@ -169,7 +180,7 @@ def test_a_dask_worker_that_dies_takes_only_its_own_piece(scheduler: str, tmp_pa
     found = once(Dying(tmp_path / "died"), workers=-1, backend="dask", address=scheduler, samples=100_000)
 
     assert (tmp_path / "died").exists()
-    assert result(found) == result(once(vectorised, samples=100_000))
+    assert result(found) == alone(vectorised, 100_000)
 
 
 class Stop(BaseException):
@@ -189,14 +200,13 @@ def stopping(after: int) -> Callable[[int, int], None]:
 @pytest.mark.parametrize("after", [400, 5000, 9000])
 def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(target, checkpoint=kept, progress=stopping(after))
+    stopped(target, kept, after)
     again: list[int] = []
     found = once(
         target, checkpoint=kept, progress=lambda done, total: again.append(done), workers=2, backend="threading"
     )
 
-    assert result(found) == result(once(target))
+    assert result(found) == alone(target)
     assert not kept.exists()
     if after == 9000:  # what had been counted was not drawn again
         assert all(done > 5000 for done in again)
@@ -212,15 +222,14 @@ def test_counts_of_an_interrupted_audit_are_kept_once(
     monkeypatch.setattr("hockeystick.audits.targets.calling._NUMBERS", 512)
     monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(target, checkpoint=kept, progress=stopping(after))
+    stopped(target, kept, after)
     with np.load(kept) as stored:
         counted, counts = stored["counted"], stored["counts0"]
     assert len(counted) > 0 and counts.sum() < 12_000
     again: list[int] = []
     found = once(target, checkpoint=kept, progress=lambda done, total: again.append(done))
 
-    assert result(found) == result(once(target))
+    assert result(found) == result(once(target))  # under the same patches
     assert again[0] > after
 
 
@@ -260,8 +269,7 @@ def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
 def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(vectorised, samples=60_000, checkpoint=kept, progress=stopping(80_000))
+    stopped(vectorised, kept, 80_000, samples=60_000)
     with np.load(kept) as stored:
         arrays = dict(stored)
     for name, wrong in (("counts0", arrays["counts0"] + 1), ("counts0", arrays["counts0"][:, 1:])):
@@ -273,8 +281,7 @@ def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.statistical
 def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(vectorised, checkpoint=kept, rng=None, samples=None, progress=stopping(1_000_000))
+    stopped(vectorised, kept, 1_000_000, rng=None, samples=None)
     found = once(vectorised, checkpoint=kept, rng=None, samples=None)
 
     assert result(found) == result(once(vectorised, rng=found.seed, samples=found.samples)) | {"timed": found.timed}
@@ -286,8 +293,7 @@ def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> No
 )
 def test_the_checkpoint_of_another_audit_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(vectorised, checkpoint=kept, progress=stopping(9000))
+    stopped(vectorised, kept, 9000)
     before = kept.read_bytes()
 
     with pytest.raises(InvalidArgumentError, match="is of another audit"):
@@ -300,7 +306,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_and_left(content: bytes, tmp_pa
     kept = tmp_path / "audit.npz"
     kept.write_bytes(content)
 
-    with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+    with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         once(vectorised, checkpoint=kept)
     assert kept.read_bytes() == content
 
@@ -316,8 +322,7 @@ def test_outputs_that_json_can_not_name_are_drawn_again(tmp_path: Path) -> None:
         return Colour.RED if rng.random() < 0.2 + 0.5 * data else Colour.BLUE
 
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(colours, checkpoint=kept, progress=stopping(9000))
+    stopped(colours, kept, 9000)
 
     assert result(once(colours, checkpoint=kept)) == result(once(colours))
 
@@ -382,8 +387,8 @@ def test_an_error_of_a_piece_is_raised_and_no_death() -> None:
         with pytest.raises(ZeroDivisionError, match="job 3"):
             dict(crew.survivors(work, range(5)))
         assert dict(crew.survivors(work, [4, 5])) == {0: 16, 1: 25}
-    with Workers().hired() as alone:
-        assert list(alone.survivors(work, [1, 2])) == [(0, 1), (1, 4)]
+    with Workers().hired() as crew:
+        assert list(crew.survivors(work, [1, 2])) == [(0, 1), (1, 4)]
 
 
 def test_dask_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,8 +405,7 @@ def test_dask_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
-    with pytest.raises(Stop):
-        once(vectorised, checkpoint=kept, progress=stopping(9000))
+    stopped(vectorised, kept, 9000)
     with np.load(kept) as stored:
         arrays = {name: stored[name] for name in stored.files}
     plain = json.loads(str(arrays["plain"]))

@@ -87,7 +87,7 @@ def test_a_pair_is_checked_or_refused(d0, d1, adjacency, group, ordered) -> None
         assert check_neighbours(d1, d0, adjacency, group=group, ordered=ordered, null="n") == distance
         assert tuple(checked_pair(d0, d1, adjacency=adjacency, group=group, ordered=ordered, null="n")) == (d0, d1)
     else:
-        with pytest.raises(NotNeighboursError, match="no neighbours under"):
+        with pytest.raises(NotNeighboursError, match="are not neighbours under"):
             check_neighbours(d0, d1, adjacency, group=group, ordered=ordered, null="n")
 
 
@@ -112,12 +112,12 @@ def test_a_change_of_one_record_makes_neighbours_also_of_arrays(data, at, value,
     ("d0", "d1", "adjacency", "reason"),
     [
         ([1, 2], [1, 2, 3, 4], ADD, "differ in 2 records"),
-        ([1, 2], [2, 3, 4], ADD, "holds a record that the other lacks"),
+        ([1, 2], [2, 3, 4], ADD, "has a record that the other lacks"),
         ([1, 2], [2, 1, 3], ADD, "another order"),
         ([1, 2], [1], REPLACE, "different sizes"),
         ([1, 2], [2, 1], REPLACE, "differ in 2 records"),
         ([1, 2], [1, 3], NULL, "other than null"),
-        ([1, None], [None, 1], NULL, "both hold nulls"),
+        ([1, None], [None, 1], NULL, "each has a null where the other has none"),
         ([1], [True], ADD, "lacks"),
         ([1], [1.0, 2.0], ADD, "lacks"),
         (np.array([0.0]), np.array([-0.0, 1.0]), ADD, "lacks"),

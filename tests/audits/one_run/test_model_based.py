@@ -45,7 +45,7 @@ def test_no_errors_have_a_closed_form(n: int) -> None:
     assert found.low == pytest.approx(gaussian_profile.epsilon(mu, DELTA), rel=1e-9)
     assert found.high == math.inf
     assert "trade-off curve" in found.assumption
-    assert "estimate (no bound)" in str(found)
+    assert "estimate (not a bound)" in str(found)
 
 
 @settings(max_examples=40, deadline=None)

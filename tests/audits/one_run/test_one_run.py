@@ -326,7 +326,7 @@ def test_a_true_claim_stands_and_a_false_one_falls(rule) -> None:
     assert false.canaries == 2000
     assert false.counted == (1500 if rule == "held-out" else 2000)
     assert "refuted" in str(false)
-    assert "assumed: each canary is in the data by its own fair coin" in str(false)
+    assert "assumption: each canary is in the data by its own fair coin" in str(false)
 
 
 def test_the_counts_are_those_of_the_guesses() -> None:

@@ -234,12 +234,12 @@ def test_a_wrong_ratio_hides_nothing_that_the_output_shows() -> None:
     ("broken", "words"),
     [
         ("nan", "log_likelihood_ratio is NaN"),
-        ("short", r"shape \(199,\): give numbers, with 200 runs"),
-        ("wide", r"shape \(200, 2\), not one number"),
-        ("words", "give numbers"),
+        ("short", r"shape \(199,\): return numbers, with 200 runs"),
+        ("wide", r"shape \(200, 2\): return one number"),
+        ("words", "return numbers"),
         ("random", "log_likelihood_ratio changed when computed again"),
-        ("list", "audit_statistics gave a list"),
-        ("name", "take another name"),
+        ("list", "audit_statistics returned a list"),
+        ("name", "use another name"),
     ],
 )
 def test_statistics_that_are_none_are_refused(broken: str, words: str) -> None:
@@ -259,7 +259,7 @@ def test_targets_that_know_nothing_are_left_alone() -> None:
     assert with_statistics(plain, (0, 1)) is plain
     assert with_statistics(max, (0, 1)) is max
     assert isinstance(with_statistics(Shifted(), (0, 1)), WithStatistics)
-    with pytest.raises(InvalidArgumentError, match="neither log_likelihood_ratio.*audit it as it is"):
+    with pytest.raises(InvalidArgumentError, match="neither log_likelihood_ratio.*audit the target itself"):
         WithStatistics(plain, 0, 1)
 
 

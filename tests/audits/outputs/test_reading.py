@@ -187,7 +187,7 @@ def test_parts_of_a_batch_that_are_none_are_left_out() -> None:
 
 @pytest.mark.parametrize("batch", [np.zeros(4), np.float64(1), 1.0, None, [1.0], (1.0, 2.0), {"a": np.zeros(2)}])
 def test_a_batch_without_the_runs_on_its_leading_axis_is_refused(batch: Any) -> None:
-    with pytest.raises(TargetError, match="asked for 3 runs"):
+    with pytest.raises(TargetError, match="called for 3 runs"):
         read(batch, 3, Codebook(), vectorised=True)
 
 
@@ -195,7 +195,7 @@ def test_outputs_that_can_not_be_told_apart_are_refused() -> None:
     class Opaque:
         pass
 
-    with pytest.raises(TargetError, match="Opaque, whose values can't be told apart"):
+    with pytest.raises(TargetError, match="Opaque, whose values can't be distinguished"):
         read([Opaque()], 1, Codebook(), vectorised=False)
 
 

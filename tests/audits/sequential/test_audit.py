@@ -16,11 +16,11 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.outputs.reading import read
 from hockeystick.audits.sequential import events as sequential_events
-from hockeystick.audits.sequential.audit import sequential_audit
+from hockeystick.audits.sequential.audit import Run, sequential_audit
 from hockeystick.audits.sequential.events import FixedEvents, GivenEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, looks, next_change
 from hockeystick.audits.sequential.verdict import SequentialVerdict
-from hockeystick.audits.sequential.whole_laws import WAYS, best_factors, smoothed
+from hockeystick.audits.sequential.whole_laws import SMOOTHINGS, best_factors, smoothed
 from hockeystick.audits.targets.calling import TargetError
 
 PAIR = (0.0, 1.0)
@@ -205,7 +205,7 @@ def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: lis
     assert one.log_money is not None and many.log_money is not None
     np.testing.assert_allclose(one.log_money, many.log_money, atol=1e-9)
     (cut,) = events.cuts
-    laws = one.log_money[:, -len(WAYS) :]
+    laws = one.log_money[:, -len(SMOOTHINGS) :]
     assert np.all(np.isfinite(laws[0])) and np.all(np.isinf(laws[1]))
     np.testing.assert_array_equal(
         cut.counts, [np.bincount(events.places(own)[0], minlength=cut.partition.cells) for own in batch(0, 30)]
@@ -218,7 +218,7 @@ def test_wealth_on_learned_laws_does_not_depend_on_batches(seed: int, sizes: lis
     fresh = Game(Claim(0.5), np.array([0.4]), np.full(2, math.inf))
     fresh.change(events)
     assert fresh.log_money is not None
-    np.testing.assert_allclose(laws[0, :, 0] - fresh.log_money[0, -len(WAYS) :, 0], gain, atol=1e-9)
+    np.testing.assert_allclose(laws[0, :, 0] - fresh.log_money[0, -len(SMOOTHINGS) :, 0], gain, atol=1e-9)
     assert fresh.log_totals == pytest.approx(np.zeros(2), abs=1e-9)
 
 
@@ -268,12 +268,30 @@ def response(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
     return np.asarray((rng.random(runs) < math.e / (1 + math.e)) == bool(value))
 
 
+def refuted_at(target: Any, claim: Claim, seed: int, most: int, *, lower: bool) -> int | None:
+    """Number of pairs after which an audit at level 0.1 refutes; None if it does not."""
+    given: dict[str, Any] = {"events": None, "exceptions_as_output": False, "grid": None, "lower": lower}
+    run = Run.of(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed, **given)
+    run.bet()
+    return run.stopped_at
+
+
 def refuted(target: Any, claim: Claim, runs: int, most: int) -> int:
-    """How many of so many audits at level 0.1 refute."""
-    return sum(
-        sequential_audit(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed).refuted
-        for seed in range(runs)
-    )
+    """Number of audits that refute, of ``runs`` without a lower bound: see the next test."""
+    return sum(refuted_at(target, claim, seed, most, lower=False) is not None for seed in range(runs))
+
+
+@pytest.mark.statistical
+def test_a_claim_is_refuted_at_the_same_time_with_and_without_a_lower_bound() -> None:
+    for target, claim in (
+        (half, Claim(1.0)),
+        (fair, Claim(0.7)),
+        (normal, Claim.curve(accounting.Gaussian(2.0), 1e-5)),
+    ):
+        for seed in range(2):
+            stops = [refuted_at(target, claim, seed, 150, lower=lower) for lower in (True, False)]
+            assert stops[0] == stops[1]
+    assert stops[0] is not None
 
 
 @pytest.mark.statistical
@@ -324,7 +342,7 @@ def test_events_that_are_named_are_counted_as_they_come() -> None:
 def test_several_events_that_are_no_bools_are_refused() -> None:
     numbers = GivenEvents.of([lambda x: x > 0.0, lambda x: x])
     assert numbers is not None
-    with pytest.raises(TargetError, match="each must return one bool per output"):
+    with pytest.raises(TargetError, match="each of several events must return one bool per output"):
         numbers.read(np.zeros(4), 4)
 
 

@@ -19,7 +19,7 @@ from hockeystick.audits.sequential.betting import STAKES, Bets
 from hockeystick.audits.sequential.whole_laws import (
     _ORDERED,
     _UNORDERED,
-    WAYS,
+    SMOOTHINGS,
     _Fit,
     _modelled,
     best_factors,
@@ -181,7 +181,7 @@ def test_estimates_are_positive_laws_and_turn_with_the_data_sets(
     rng = np.random.default_rng(seed)
     counts = np.stack([rng.multinomial(pairs, rng.dirichlet(np.full(cells, 0.3))) for _ in range(2)])
     p, q = smoothed(counts, ordered=ordered)
-    assert p.shape == q.shape == (len(WAYS), cells)
+    assert p.shape == q.shape == (len(SMOOTHINGS), cells)
     for law in (p, q):
         assert np.all(law > 0)
         np.testing.assert_allclose(law.sum(axis=1), 1.0, atol=1e-12)
@@ -196,7 +196,7 @@ def test_estimates_come_near_the_laws() -> None:
     exact = np.array([np.diff(stats.norm.cdf(edges, loc=mean)) for mean in (0, 1)])
     for ordered in (True, False):
         p, q = smoothed(np.round(exact * 1e5).astype(np.int64), ordered=ordered)
-        for rule in range(len(WAYS)):
+        for rule in range(len(SMOOTHINGS)):
             got = np.log(p[rule] / q[rule])[5:-5]
             np.testing.assert_allclose(got, np.log(exact[0] / exact[1])[5:-5], atol=0.3)
 
@@ -246,7 +246,7 @@ def test_shapes_that_fit_are_found_from_few_outputs(scaled: bool) -> None:
 
 
 def test_the_ways_have_all_the_money() -> None:
-    assert WAYS.sum() == pytest.approx(1.0, abs=1e-15)
+    assert SMOOTHINGS.sum() == pytest.approx(1.0, abs=1e-15)
 
 
 def alarms(truth: float, runs: int, pairs: int, seed: int) -> float:

@@ -158,45 +158,26 @@ def test_a_statistic_has_one_number_per_run(wrong: Any) -> None:
         audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=100, statistic=wrong, rng=1)
 
 
+def refuted_through_an_event(scale: float, samples: int, audits: int) -> int:
+    """Number of audits at level .05 of Laplace noise, claimed to be 1-DP, that refute through the event "<= 0"."""
+    given: dict[str, Any] = {"claim": Claim(1.0), "neighbours": (0.0, 1.0), "statistic": lambda x: x <= 0.0}
+    noise = laplace(scale)
+    return sum(audit(noise, samples=samples, confidence=0.95, rng=seed, **given).refuted for seed in range(audits))
+
+
 @pytest.mark.statistical
 def test_power_near_the_limit_of_a_known_event() -> None:
     """Laplace, true epsilon 1.1, claimed 1, level .05: the local optimum is 4,848 samples from each data set.
 
     At 1.1 times that, 600 audits: fewer than 83 % refuted has probability below 1e-6 if the power is 0.9.
     """
-    found = sum(
-        audit(
-            laplace(1 / 1.1),
-            claim=Claim(1.0),
-            neighbours=(0.0, 1.0),
-            samples=5333,
-            confidence=0.95,
-            statistic=lambda outputs: outputs <= 0.0,
-            rng=seed,
-        ).refuted
-        for seed in range(600)
-    )
-
-    assert found / 600 > 0.83
+    assert refuted_through_an_event(1 / 1.1, 5333, 600) / 600 > 0.83
 
 
 @pytest.mark.statistical
 def test_no_more_false_alarms_through_a_statistic() -> None:
     """4,000 audits of a tight claim at level .05: more than 270 refuted has probability below 1e-6."""
-    found = sum(
-        audit(
-            laplace(1.0),
-            claim=Claim(1.0),
-            neighbours=(0.0, 1.0),
-            samples=200,
-            confidence=0.95,
-            statistic=lambda outputs: outputs <= 0.0,
-            rng=seed,
-        ).refuted
-        for seed in range(4000)
-    )
-
-    assert 80 < found <= 270
+    assert 80 < refuted_through_an_event(1.0, 200, 4000) <= 270
 
 
 def test_an_exception_that_counts_as_an_output_has_no_statistic() -> None:

@@ -183,6 +183,8 @@ def test_a_document_as_written_is_read(name):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
+        ("schema", 2),
+        ("unknown", 1),
         ("outcome", "certified private"),
         ("outcome", "consistent"),  # while "refuted" is true
         ("refuted", False),

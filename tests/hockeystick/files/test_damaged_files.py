@@ -239,7 +239,7 @@ def test_a_checkpoint_of_an_audit_with_odd_parts_is_refused(tmp_path: Path) -> N
     for name in arrays:
         for odd in (np.array(TEXT), np.zeros((3, 3)), np.array([-1]), np.array(1j), np.array([2.5])):
             np.savez(path, **(arrays | {name: odd}))
-            with pytest.raises(InvalidArgumentError, match="is no checkpoint"):
+            with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
                 checkpoint.Checkpoint.at(path, "asked", 1)
 
 
