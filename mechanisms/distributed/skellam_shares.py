@@ -40,10 +40,12 @@ class SkellamShares(NoiseShares):
       InvalidArgumentError: a parameter is out of its domain.
 
     Example:
-      >>> from hockeystick.mechanisms import SkellamShares
-      >>> shares = SkellamShares.calibrated(epsilon=1.0, delta=1e-5, survivors=100)
-      >>> round(shares.share_variance, 4), round(shares.variance(), 2)  # of one client, of all
-      (0.1108, 11.08)
+      >>> from hockeystick.mechanisms import SimulationNoise, SkellamShares
+      >>> shares = SkellamShares(0.2, survivors=100)
+      >>> shares.share(8, noise=SimulationNoise(1))  # the noise that one client adds to its eight counts
+      array([0, 1, 0, 1, 0, 0, 0, 0])
+      >>> round(shares.variance(), 3)  # of the sum
+      20.0
     """
 
     share_variance: float = field(converter=_share_variance)

@@ -93,11 +93,11 @@ class DiscreteGaussian(AdditiveIntegers):
     Example:
       >>> import numpy as np
       >>> from hockeystick.mechanisms import DiscreteGaussian
-      >>> mechanism = DiscreteGaussian.calibrated(epsilon=1.0, delta=1e-5, entries=1)
-      >>> round(mechanism.sigma, 3)
-      3.74
+      >>> mechanism = DiscreteGaussian(4.0, entries=1)
       >>> mechanism.simulate(42, np.random.default_rng(1), runs=5)
-      array([42, 48, 38, 48, 40])
+      array([42, 49, 38, 49, 40])
+      >>> mechanism.accuracy(0.05)  # with probability 0.95 an output is off by at most this
+      8
     """
 
     sigma: float = field(converter=_sigma)

@@ -70,11 +70,11 @@ class Skellam(AdditiveIntegers):
     Example:
       >>> import numpy as np
       >>> from hockeystick.mechanisms import Skellam
-      >>> mechanism = Skellam.calibrated(epsilon=1.0, delta=1e-5, entries=1)
-      >>> round(mechanism.variance, 2)
-      11.08
+      >>> mechanism = Skellam(20.0, entries=1)
       >>> mechanism.simulate(42, np.random.default_rng(1), runs=5)
-      array([42, 47, 39, 47, 40])
+      array([42, 49, 37, 49, 40])
+      >>> mechanism.accuracy(0.05)  # with probability 0.95 an output is off by at most this
+      9
     """
 
     variance: float = field(converter=variance)

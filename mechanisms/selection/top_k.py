@@ -44,13 +44,13 @@ class TopK(Selection):
     Example:
       >>> import numpy as np
       >>> from hockeystick.mechanisms import TopK
-      >>> mechanism = TopK.calibrated(k=2, epsilon=1.0, delta=1e-6)
+      >>> mechanism = TopK.calibrated(k=2, epsilon=1.0)
       >>> mechanism.simulate([90, 85, 60, 10], np.random.default_rng(1), runs=3)
       array([[0, 1],
              [0, 1],
              [1, 0]])
       >>> np.exp(mechanism.log_probability([[0, 1]], [90, 85, 60, 10])).round(3)
-      array([0.779])
+      array([0.775])
     """
 
     k: int = field(converter=_k, kw_only=True)

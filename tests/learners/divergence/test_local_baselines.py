@@ -102,7 +102,7 @@ def test_one_share_must_be_the_whole_noise() -> None:
     """A plan for eight survivors, with an eighth of the noise each, is refused in either role."""
     shared = DistributedKL.calibrated(plan(), epsilon=1.0, delta=DELTA)
     for kind in (LocalKL, TrustedHistogram):
-        with pytest.raises(InvalidArgumentError, match="whole noise"):
+        with pytest.raises(InvalidArgumentError, match="full noise"):
             kind(plan=shared)
         with pytest.raises(InvalidArgumentError, match="DistributedKL"):
             kind(plan=plan())
@@ -241,7 +241,7 @@ def test_randomised_response_needs_one_record_each() -> None:
     found = RandomizedKL(reference=PI, clients=12, epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match="more than one"):
         found.simulate(data(), np.random.default_rng(0), 1)
-    with pytest.raises(InvalidArgumentError, match="another shape"):
+    with pytest.raises(InvalidArgumentError, match="does not have the shape"):
         found.simulate(people((1, 1, 0, 0)), np.random.default_rng(0), 1)
     with pytest.raises(InvalidArgumentError, match="ClientCounts"):
         found.simulate("data", np.random.default_rng(0), 1)  # type: ignore[arg-type]
