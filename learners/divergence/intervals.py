@@ -28,6 +28,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import Gaussian, Laplace
+from hockeystick.mechanisms.contract.arguments import blocks
 
 _STEPS = 45  # of a bisection
 _GRID = 64  # divergences among which the largest plausible one is sought
@@ -100,14 +101,15 @@ def interval(estimates: FloatArray, spread: Spread, tail: float) -> tuple[FloatA
 
     low = _edge(under, centre, np.zeros_like(centre), tail)
     # Above the estimate the spread grows with D, too: search for the last plausible divergence from the far end.
-    inside, outside, open_ = centre.copy(), np.full_like(centre, most), np.ones(centre.shape, dtype=np.bool_)
-    for share in np.linspace(1.0, 0.0, _GRID + 1):
-        at = centre + share * (most - centre)
-        found = open_ & (over(at) >= tail)
-        inside[found] = at[found]
-        open_ &= ~found
-        outside[open_] = at[open_]
-    high = _edge(over, inside, np.where(inside >= most, most, outside), tail)
+    shares = np.linspace(1.0, 0.0, _GRID + 1)[:, np.newaxis]
+    inside, outside = np.empty_like(centre), np.empty_like(centre)
+    for block in blocks(len(centre), _GRID):
+        at = centre[block] + shares * (most - centre[block])
+        plausible = spread.tail(at - estimates[block], at) >= tail
+        last = np.where(plausible.any(axis=0), plausible.argmax(axis=0), _GRID)
+        column = np.arange(len(last))
+        inside[block], outside[block] = at[last, column], np.where(last, at[last - 1, column], most)
+    high = _edge(over, inside, outside, tail)
     return low, high
 
 

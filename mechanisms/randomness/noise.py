@@ -209,6 +209,8 @@ def check_noise(noise: Noise | None) -> Noise:
     """
     if noise is None:
         return ReleaseNoise()
+    if isinstance(noise, (SimulationNoise, ReleaseNoise)):  # the check against the protocol takes longer than a draw
+        return noise
     if isinstance(noise, type) or not isinstance(noise, Noise):
         raise InvalidArgumentError(
             "noise", noise, "is not a source of noise", "leave it out, or give SimulationNoise(1)"
