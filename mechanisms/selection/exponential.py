@@ -143,8 +143,10 @@ class ExponentialMechanism(Selection):
         return rng.gumbel(size=shape)
 
     def _checked(self, value: ArrayLike) -> Any:  # ExactScores or Gaps
-        self._logits("value", value)
-        if not self.base2 and isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+        if self.base2:
+            self._logits("value", value)  # refuses scores that are not whole
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            common.scores("value", value)
             gaps = common.whole_gaps(value, self.scale)  # the same as below, faster for many candidates
             if gaps is not None:
                 return gaps

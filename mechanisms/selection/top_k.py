@@ -171,13 +171,17 @@ class TopK(Selection):
 
     def _logits(self, name: str, value: ArrayLike) -> FloatArray:
         logits = super()._logits(name, value)
-        if len(logits) < self.k:
-            raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
+        self._check_count(name, value, len(logits))
         return logits
 
     def _checked(self, value: ArrayLike) -> ExactScores:
-        self._logits("value", value)
-        return super()._checked(value)
+        found = super()._checked(value)
+        self._check_count("value", value, len(found.numerators))
+        return found
+
+    def _check_count(self, name: str, value: ArrayLike, count: int) -> None:
+        if count < self.k:
+            raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
 
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         return rng.gumbel(size=shape)
