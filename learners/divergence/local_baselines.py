@@ -3,8 +3,6 @@
 * :class:`LocalKL`: every client adds the full noise to its own counts, and the server sees every message.
 * :class:`RandomizedKL`: every client has one record and reports its symbol by k-ary randomised response.
 * :class:`TrustedHistogram`: a trusted server adds noise to the counts once, and not to the estimate.
-* :func:`full_histogram`: secure aggregation of the counts of all symbols, not only of the drawn ones.
-* :func:`exact_estimate` and :func:`no_privacy`: without noise, hence without a guarantee.
 
 Neighbours differ in one record's symbol (replace-one). After Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478),
 sections 1 and 5; Warner 1965 for randomised response.
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,6 @@ from hockeystick.accounting.validate import array, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.distributed import Bits, DistributedKL, Law, NoisyCounts, Shares
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import QueryAverage
@@ -383,63 +380,3 @@ class RandomizedKL:
         found = np.zeros(self.clients, dtype=np.int64)
         found[table.row[held]] = table.col[held]
         return found, data.total()
-
-
-# --- baselines -------------------------------------------------------------------------------------------------------
-
-
-def full_histogram(
-    reference: npt.ArrayLike,
-    client_records: npt.ArrayLike,
-    *,
-    epsilon: float,
-    delta: float,
-    cohort: npt.ArrayLike | None = None,
-    logarithm: CountLogarithm | None = None,
-    law: Literal["skellam", "discrete gaussian", "polya"] = "skellam",
-    survivors: int | None = None,
-) -> DistributedKL:
-    """Returns secure aggregation of *all* symbols' counts, weighted by the reference, without sampling error.
-
-    It costs as much as ``DistributedKL`` for two or more drawn symbols, and each client sends k numbers.
-
-    Args:
-        reference: Pi, shape (k,).
-        client_records: The public number of records of each client, shape (n,).
-        epsilon, delta, law, survivors: As for ``DistributedKL.calibrated``.
-        cohort: The clients that are asked; by default all.
-        logarithm: Smoothed(1.0) by default.
-
-    Raises:
-        InvalidArgumentError: an argument is outside its domain.
-        NumericalError: no noise can be shown to meet the target.
-    """
-    pi, records = sensitivity.reference(reference), np.asarray(client_records)
-    average = QueryAverage(
-        reference=pi,
-        symbols=np.arange(len(pi)),
-        shares=pi,
-        cohorts=(np.arange(len(records)) if cohort is None else cohort,),
-        client_records=records,
-        logarithm=logarithm or Smoothed(),
-    )
-    return DistributedKL.calibrated(average, epsilon=epsilon, delta=delta, law=law, survivors=survivors)
-
-
-def exact_estimate(reference: npt.ArrayLike, data: ClientCounts, *, logarithm: CountLogarithm | None = None) -> float:
-    """Returns sum Pi ln(Pi/P) over all records: not private.
-
-    Raises:
-        InvalidArgumentError: ``reference`` is not a reference, or the data have another number of symbols or no
-            records.
-    """
-    pi, rule = sensitivity.reference(reference), count_logarithm(logarithm or Smoothed())
-    counts = data.total()
-    if len(counts) != len(pi) or not counts.sum():
-        raise InvalidDataError("data", data, f"are not records of {len(pi)} symbols")
-    return float(pi @ (np.log(pi) - rule.logarithms(counts, int(counts.sum()), len(pi))))
-
-
-def no_privacy(average: QueryAverage, data: ClientCounts, *, multiplier: float = 0.0) -> float:
-    """Returns the average of the queries without noise: not private."""
-    return average.value(data, real("multiplier", multiplier, low=0.0))

@@ -5,9 +5,7 @@
   Maple 2024 (arXiv 2411.16478), with the same number of writers, about as many images and, on the 4 x 4 grid, the same
   number of symbols. The images are scikit-learn's bundled digits of 8 x 8 grey levels, resampled in the style of the
   writer.
-* :func:`laplace_against_normal`: points of a Laplace law against a normal reference, rounded to two decimals. The
-  clients have the same law, or each has one sign, or one stretch of the line.
-* :func:`dirichlet_law`, :func:`tilted` and :func:`clients_of`: random laws, at any distance.
+* :func:`dirichlet_law` and :func:`tilted`: random laws, at any distance.
 
 None of this is real personal data. All draws depend only on the generator.
 """
@@ -15,7 +13,6 @@ None of this is real personal data. All draws depend only on the generator.
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +22,12 @@ from scipy.optimize import brentq
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.optional_packages import require
-from hockeystick.accounting.validate import as_array, integer, one_of, real
+from hockeystick.accounting.validate import as_array, integer, real
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.sensitivity import reference
 from hockeystick.learners.divergence.variance import kl
 from hockeystick.mechanisms.contract.arguments import generator
-
-Order = Literal["alike", "signs", "sorted"]
 
 WRITERS, IMAGES = 3580, 11.0  # of the handwriting data; images of each digit by each writer, on average
 _SIDE, _INK = 8, 16.0  # of an image; its darkest grey level
@@ -217,59 +212,6 @@ def _codes(pixels: FloatArray, rows: int, columns: int) -> IntArray:
     return np.array(found)
 
 
-# --- a Laplace law against a normal one ------------------------------------------------------------------------------
-
-
-def laplace_against_normal(
-    rng: np.random.Generator,
-    *,
-    location: float = 0.1,
-    draws: int = 500_000,
-    clients: int = 200,
-    records: int = 125,
-    order: Order = "alike",
-) -> tuple[FloatArray, ClientCounts]:
-    """Returns a reference of rounded normal draws, and clients with points of a Laplace law of scale 1.
-
-    Points are rounded to two decimals. The reference has the frequencies of the values that were drawn at least twice;
-    other points of clients count as the nearest of these values, so all clients have the same number of records.
-
-    Args:
-        rng: The source of all draws.
-        location: The location of the Laplace law: 0.1 for a small divergence, 1 for a large one.
-        draws: The number of draws of the reference.
-        clients: The number of clients.
-        records: The number of records of each client.
-        order: "alike": all clients have the same law. "signs": clients with even numbers have the points above the
-            median, the others those below. "sorted": each has one stretch of the line.
-
-    Returns:
-        The reference, shape (k,), and the counts.
-
-    Raises:
-        InvalidArgumentError: an argument is outside its domain.
-    """
-    centre, source = real("location", location), generator(rng)
-    n, each = integer("clients", clients, low=1), integer("records", records, low=1)
-    one_of("order", order, "alike", "signs", "sorted")
-    normal = np.rint(100.0 * source.standard_normal(integer("draws", draws, low=100))).astype(np.int64)
-    values, counts = np.unique(normal, return_counts=True)
-    values, counts = values[counts > 1], counts[counts > 1]
-    points = np.rint(100.0 * source.laplace(centre, 1.0, n * each)).astype(np.int64)
-    middles = (values[1:] + values[:-1]) / 2.0
-    symbols = np.searchsorted(middles, points)
-    who = np.repeat(np.arange(n), each)
-    if order != "alike":
-        symbols = np.sort(symbols)
-    if order == "signs":
-        low_first = np.concatenate([np.arange(1, n, 2), np.arange(0, n, 2)])  # odd clients take the lower points
-        who = np.repeat(low_first, each)
-        lower = len(np.arange(1, n, 2)) * each
-        symbols = np.concatenate([source.permutation(symbols[:lower]), source.permutation(symbols[lower:])])
-    data = ClientCounts.of_records(who, symbols, symbol_count=len(values), client_count=n)
-    return counts / math.fsum(counts), data
-
-
 # --- laws without structure ------------------------------------------------------------------------------------------
 
 
@@ -304,15 +246,3 @@ def tilted(pi: npt.ArrayLike, divergence: float, rng: np.random.Generator) -> Fl
         if high * float(np.ptp(direction)) > 600.0:
             raise InvalidArgumentError("divergence", divergence, "is out of reach of this law", "use a smaller one")
     return at(float(brentq(lambda s: kl(law, at(s)) - target, 0.0, high, xtol=1e-13, rtol=1e-12)))
-
-
-def clients_of(p: npt.ArrayLike, rng: np.random.Generator, *, clients: int, records: int = 1) -> ClientCounts:
-    """Returns clients with independent records of one law, the same number each.
-
-    Raises:
-        InvalidArgumentError: an argument is outside its domain.
-    """
-    law = reference(p)
-    n, each = integer("clients", clients, low=1), integer("records", records, low=1)
-    symbols = generator(rng).choice(len(law), n * each, p=law)
-    return ClientCounts.of_records(np.repeat(np.arange(n), each), symbols, symbol_count=len(law), client_count=n)

@@ -176,7 +176,7 @@ class TrustedKL:
         least = min(found, key=deviation)
 
         def built(factor: float) -> TrustedKL:
-            return cls(average=average, multiplier=multiplier, mechanism=_wider(least, factor), group=group)
+            return cls(average=average, multiplier=multiplier, mechanism=wider(least, factor), group=group)
 
         return _certified(built, least, epsilon, allowed)
 
@@ -338,7 +338,7 @@ class AggregatedKL:
         logs, ratios = min(pairs, key=lambda pair: math.hypot(deviation(pair[0]), lam * deviation(pair[1])))
 
         def built(factor: float) -> AggregatedKL:
-            return cls(average=average, logs=_wider(logs, factor), ratios=_wider(ratios, factor), group=group)
+            return cls(average=average, logs=wider(logs, factor), ratios=wider(ratios, factor), group=group)
 
         return _certified(built, logs, target, allowed)
 
@@ -407,7 +407,8 @@ def _certified(built: Callable[[float], Estimator], mechanism: Additive, epsilon
     return found
 
 
-def _wider(mechanism: Additive, factor: float) -> Additive:
+def wider(mechanism: Additive, factor: float) -> Additive:
+    """Returns the mechanism with noise that is larger by a factor."""
     if isinstance(mechanism, Gaussian):
         return evolve(mechanism, sigma=mechanism.sigma * factor)
     return evolve(mechanism, scale=mechanism.scale * factor)

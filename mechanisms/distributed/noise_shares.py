@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from hockeystick import accounting
 from hockeystick.accounting import IntegerNoise, InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.mechanisms.numbers.added_integers import noisy_sums, whole_numbers
+from hockeystick.mechanisms.numbers.added_integers import log_likelihood_ratio, noisy_sums
 from hockeystick.mechanisms.randomness.integer_laws import IntegerLaw
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
@@ -114,15 +114,7 @@ class NoiseShares(ABC):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0, v1, drawn = (
-            whole_numbers("value0", value0),
-            whole_numbers("value1", value1),
-            whole_numbers("output", output),
-        )
-        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
-        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
-        losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
-        return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+        return log_likelihood_ratio(self._log_masses, output, value0, value1)
 
 
 def drawn_share(law: IntegerLaw, count: int, noise: Noise | None) -> IntArray:

@@ -27,10 +27,15 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.local.randomized_response import categories, lie_probability, lies, truths
+from hockeystick.mechanisms.local.randomized_response import (
+    CategoryRandomiser,
+    categories,
+    lie_probability,
+    lies,
+    truths,
+)
 from hockeystick.mechanisms.local.unary_encoding import UnaryEncoding
 from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import Releasable
 
 
 def _blocks(value: int) -> int:
@@ -47,7 +52,7 @@ def _default_blocks(mechanism: HadamardResponse) -> int:
 
 
 @frozen
-class HadamardResponse(Releasable):
+class HadamardResponse(CategoryRandomiser):
     """Hadamard response (Acharya, Sun & Zhang 2019).
 
     It reports one of K outputs, with K at most 4·categories + 4·blocks, in ``report_bits`` bits for any epsilon. Its
@@ -127,15 +132,6 @@ class HadamardResponse(Releasable):
             shift *= source.random(shape) < probability
             told[rows] = self._outputs(truth.ravel(), shift, source.integers(0, self.block_size // 2, size=shape))
         return told.reshape(count, *truth.shape)
-
-    def worst_case_neighbours(self) -> tuple[int, int]:
-        """Returns two answers of one person, in different blocks if there is more than one."""
-        return 0, 1
-
-    def group_neighbours(self, size: int) -> tuple[IntArray, IntArray]:
-        """Returns two values for ``size`` persons who all change their answer."""
-        count = arguments.group_size(size)
-        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
@@ -238,9 +234,6 @@ class HadamardResponse(Releasable):
         free = ((element & ~(low - 1)) << 1) | (element & (low - 1))
         found = free + low * (_odd(row & free) ^ (shift & 1).astype(np.bool_))
         return np.asarray((block + (shift >> 1)) % self.blocks * self.block_size + found)
-
-    def _checked(self, value: ArrayLike) -> IntArray:
-        return truths("value", value, self.categories)
 
     def _draw(self, checked: IntArray, noise: Noise) -> Any:
         sets, persons = 2 * self.blocks, checked.size

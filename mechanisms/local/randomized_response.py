@@ -75,8 +75,27 @@ def lies(noise: Noise, probability: Fraction, categories: int, count: int) -> ND
     return shift
 
 
+class CategoryRandomiser(Releasable):
+    """Base of local randomisers of a person's category, with the field ``categories``."""
+
+    __slots__ = ()
+    categories: int
+
+    def worst_case_neighbours(self) -> tuple[int, int]:
+        """Returns two answers of one person, which have the largest privacy loss."""
+        return 0, 1
+
+    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns two values for ``size`` persons who all change their answer."""
+        count = arguments.group_size(size)
+        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+
+    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
+        return truths("value", value, self.categories)
+
+
 @frozen
-class RandomizedResponse(Releasable):
+class RandomizedResponse(CategoryRandomiser):
     """k-ary randomised response (Warner 1965): the true category with odds e^epsilon against each other one.
 
     The cost is that of one person's report: the answer may change to any other, under local adjacency and replace-one
@@ -125,15 +144,6 @@ class RandomizedResponse(Releasable):
         shift *= source.random(shape) < self.lie_probability()
         return np.asarray((truth + shift) % self.categories)
 
-    def worst_case_neighbours(self) -> tuple[int, int]:
-        """Returns two answers of one person; all pairs of different answers are equivalent."""
-        return 0, 1
-
-    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns two values for ``size`` persons who all change their answer."""
-        count = arguments.group_size(size)
-        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
-
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
@@ -180,9 +190,6 @@ class RandomizedResponse(Releasable):
             raise InvalidArgumentError("epsilon", self.epsilon, "makes the reports pure noise", "use a positive one")
         share = -math.expm1(-self.epsilon)
         return share / (1.0 + (self.categories - 1) * math.exp(-self.epsilon))
-
-    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
-        return truths("value", value, self.categories)
 
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Any:
         probability = lie_probability(self.epsilon, self.categories)

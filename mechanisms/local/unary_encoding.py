@@ -13,9 +13,8 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.arrays import BoolArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.local.randomized_response import bits, categories, truths
+from hockeystick.mechanisms.local.randomized_response import CategoryRandomiser, bits, categories, truths
 from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import Releasable
 
 _GRAIN = 2.0**-53
 _LARGEST_SYMMETRIC = 60.0  # above it 1 − q has too few digits for the odds
@@ -31,7 +30,7 @@ def _q(value: float) -> float:
 
 
 @frozen
-class UnaryEncoding(Releasable):
+class UnaryEncoding(CategoryRandomiser):
     """Reports one bit for every category: 1 with probability ``p`` for the true one and ``q`` for each other one.
 
     The cost is that of one person's report: the answer may change to any other, under local adjacency and replace-one
@@ -129,15 +128,6 @@ class UnaryEncoding(Releasable):
             np.put_along_axis(part, np.broadcast_to(truth.reshape(1, -1, 1), (*own.shape, 1)), own[..., None], axis=2)
         return told.reshape(count, *truth.shape, self.categories)
 
-    def worst_case_neighbours(self) -> tuple[int, int]:
-        """Returns two answers of one person; all pairs of different answers are equivalent."""
-        return 0, 1
-
-    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns two values for ``size`` persons who all change their answer."""
-        count = arguments.group_size(size)
-        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
-
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape, categories)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
@@ -201,9 +191,6 @@ class UnaryEncoding(Releasable):
         if told.ndim == 0 or told.shape[-1] != self.categories:
             raise InvalidDataError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
         return told
-
-    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
-        return truths("value", value, self.categories)
 
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> BoolArray:
         persons = checked.size

@@ -64,6 +64,17 @@ def noisy_sums(
     return out
 
 
+def log_likelihood_ratio(
+    log_masses: Callable[[IntArray], FloatArray], output: ArrayLike, value0: ArrayLike, value1: ArrayLike
+) -> FloatArray:
+    """Returns ln(P(output | value0) / P(output | value1)), one number per run, given ln P of the noise of an entry."""
+    v0, v1, drawn = (whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output)))
+    validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
+    validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
+    losses = log_masses(drawn - v0) - log_masses(drawn - v1)
+    return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+
+
 class AdditiveIntegers(Releasable):
     """Base of frozen attrs classes with the abstract methods below: whole numbers of any shape in, whole numbers out.
 
@@ -95,13 +106,7 @@ class AdditiveIntegers(Releasable):
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0, v1, drawn = (
-            whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output))
-        )
-        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
-        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
-        losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
-        return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+        return log_likelihood_ratio(self._log_masses, output, value0, value1)
 
     def accuracy(self, beta: float, *, entries: int = 1) -> int:
         """Returns the least t such that with probability at least 1 − ``beta`` all ``entries`` are off by at most t.

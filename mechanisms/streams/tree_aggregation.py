@@ -126,7 +126,7 @@ class TreeAggregation(StepMechanism):
         participations: int = 1,
         separation: int = 1,
     ) -> TreeAggregation:
-        """Returns the mechanism with the least noise that meets the target: Laplace if ``delta`` is None, else Gaussian.
+        """Returns the mechanism with the least noise that meets a target, with Laplace noise if ``delta`` is None.
 
         Raises:
           InvalidArgumentError: ``epsilon`` is not positive and finite, ``delta`` not in (0, 1), or a parameter of the

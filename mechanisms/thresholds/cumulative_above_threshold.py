@@ -137,7 +137,7 @@ class CumulativeAboveThreshold(Releasable):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> CumulativeSession:
-        """Returns a session to which terms are added one at a time; the cost of the whole stream is recorded here, once.
+        """Returns a session to which terms are added one at a time; the whole cost is recorded here, once.
 
         Arguments and errors are those of ``release``.
         """

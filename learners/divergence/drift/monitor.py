@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import (
@@ -39,7 +39,7 @@ from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.drift.watch import Watch
 from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation
+from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation, wider
 from hockeystick.mechanisms import Gaussian, Laplace
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
@@ -147,7 +147,7 @@ class DriftMonitor(Watch):
             found.append(Gaussian(sigma * math.sqrt(shared)))
         least, step = min(found, key=deviation), 2.0**-50
         while accounting.epsilon(compose((least.event(), shared)), self._at(least)).upper > self.epsilon:
-            least, step = _wider(least, 1.0 + step), 2.0 * step  # the accountant's bound includes its rounding
+            least, step = wider(least, 1.0 + step), 2.0 * step  # the accountant's bound includes its rounding
         return least
 
     def _at(self, mechanism: Additive) -> float:
@@ -342,9 +342,3 @@ class MonitorSession:
             learner=self._monitor._identity(),
             simulated=self._noise.simulated,
         )
-
-
-def _wider(mechanism: Additive, factor: float) -> Additive:
-    if isinstance(mechanism, Gaussian):
-        return evolve(mechanism, sigma=mechanism.sigma * factor)
-    return evolve(mechanism, scale=mechanism.scale * factor)

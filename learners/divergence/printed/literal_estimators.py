@@ -37,8 +37,23 @@ Sweep = Literal["epsilon", "cohort"]
 _SYMBOLS = 17  # in the partial divergence of the published experiments
 
 
+class Unguarded:
+    """Base of the estimators and estimates without a guarantee."""
+
+    __slots__ = ()
+    reason: str
+
+    def graph(self) -> NoReturn:
+        """Raises an error, because there is no guarantee.
+
+        Raises:
+            UnsupportedEventError: always, with the reason.
+        """
+        raise UnsupportedEventError(f"not private: {self.reason}; use TrustedKL, AggregatedKL or DistributedKL")
+
+
 @frozen(eq=False, kw_only=True)
-class NotPrivate:
+class NotPrivate(Unguarded):
     """Estimates without a guarantee; see :class:`LiteralKL`.
 
     Attributes:
@@ -48,18 +63,6 @@ class NotPrivate:
 
     estimates: FloatArray = field(repr=False)
     reason: str
-
-    def graph(self) -> NoReturn:
-        """Raises: there is no guarantee.
-
-        Raises:
-            UnsupportedEventError: always, with the reason.
-        """
-        _refuse(self.reason)
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise UnsupportedEventError(f"not private: {reason}; use TrustedKL, AggregatedKL or DistributedKL")
 
 
 def _model(value: object) -> Model:
@@ -84,7 +87,7 @@ _REASONS: dict[Model, str] = {
 
 
 @frozen(eq=False, kw_only=True)
-class LiteralKL:
+class LiteralKL(Unguarded):
     """An algorithm as printed, without a guarantee.
 
     Args:
@@ -147,14 +150,6 @@ class LiteralKL:
         """The reason why there is no guarantee."""
         return _REASONS[self.model]
 
-    def graph(self) -> NoReturn:
-        """Raises: there is no guarantee.
-
-        Raises:
-            UnsupportedEventError: always, with the reason.
-        """
-        _refuse(self.reason)
-
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> NotPrivate:
         """Returns ``runs`` estimates with the same public coins.
 
@@ -206,7 +201,7 @@ class LiteralKL:
 
 
 @frozen(eq=False, kw_only=True)
-class PublishedExperiment:
+class PublishedExperiment(Unguarded):
     """The computation of the published experiments, without a guarantee. It is not one of the printed algorithms.
 
     The query is evaluated once, at r = |sum over 17 random symbols of Pi ln(Pi/P)| / |KL(Pi || P)|, and its absolute
@@ -265,14 +260,6 @@ class PublishedExperiment:
         if self.model == "distributed":
             return "noise that is never negative"
         return "noise for another statistic's sensitivity"
-
-    def graph(self) -> NoReturn:
-        """Raises: there is no guarantee.
-
-        Raises:
-            UnsupportedEventError: always, with the reason.
-        """
-        _refuse(self.reason)
 
     def simulate(self, rng: np.random.Generator, runs: int) -> NotPrivate:
         """Returns ``runs`` estimates, each with 17 fresh symbols."""
