@@ -88,14 +88,14 @@ class ClientCounts:
             InvalidDataError: the shapes differ, or numbers are out of range.
         """
         k = integer("symbol_count", symbol_count, low=2)
-        who, what = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
-        if who.shape != what.shape:
-            raise InvalidDataError("symbols", what, f"has another shape than clients, {who.shape}")
-        n = (int(who.max(initial=-1)) + 1 or 1) if client_count is None else client_count
-        each = np.ones(len(who), dtype=np.int64) if times is None else _numbers("times", times, None)
-        if each.shape != who.shape:
-            raise InvalidDataError("times", each, f"has another shape than clients, {who.shape}")
-        return cls(sparse.coo_array((each, (who, what)), shape=(n, k)).tocsr())
+        owners, held = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
+        if owners.shape != held.shape:
+            raise InvalidDataError("symbols", held, f"has another shape than clients, {owners.shape}")
+        n = (int(owners.max(initial=-1)) + 1 or 1) if client_count is None else client_count
+        each = np.ones(len(owners), dtype=np.int64) if times is None else _numbers("times", times, None)
+        if each.shape != owners.shape:
+            raise InvalidDataError("times", each, f"has another shape than clients, {owners.shape}")
+        return cls(sparse.coo_array((each, (owners, held)), shape=(n, k)).tocsr())
 
     @property
     def clients(self) -> int:
@@ -125,18 +125,18 @@ class ClientCounts:
 
     def of_symbols(self, symbols: npt.ArrayLike, cohort: npt.ArrayLike | None = None) -> Counts:
         """Returns each client's counts of some symbols, shape (clients asked, symbols asked)."""
-        asked = _numbers("symbols", symbols, self.symbols)
+        wanted = _numbers("symbols", symbols, self.symbols)
         rows = self.table if cohort is None else self.table[checked_cohort(cohort, self.clients)]
-        return np.asarray(rows[:, asked].todense(), dtype=np.int64)
+        return np.asarray(rows[:, wanted].todense(), dtype=np.int64)
 
     def at(self, symbols: npt.ArrayLike, cohorts: Sequence[npt.ArrayLike]) -> Counts:
         """Returns the count of one symbol per round, each in the cohort of that round, shape (rounds,)."""
-        asked = _numbers("symbols", symbols, self.symbols)
-        if len(asked) != len(cohorts):
-            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(asked)} symbols")
-        columns, found = self.table.tocsc(), np.zeros(len(asked), dtype=np.int64)
+        wanted = _numbers("symbols", symbols, self.symbols)
+        if len(wanted) != len(cohorts):
+            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(wanted)} symbols")
+        columns, found = self.table.tocsc(), np.zeros(len(wanted), dtype=np.int64)
         present = np.zeros(self.clients, dtype=np.bool_)
-        for i, (symbol, cohort) in enumerate(zip(asked, cohorts, strict=True)):
+        for i, (symbol, cohort) in enumerate(zip(wanted, cohorts, strict=True)):
             members = checked_cohort(cohort, self.clients)
             present[members] = True
             part = slice(columns.indptr[symbol], columns.indptr[symbol + 1])
@@ -171,15 +171,15 @@ class ClientCounts:
         limit, source = integer("most", most, low=1), generator(rng)
         word = int(source.integers(0, 2**64, dtype=np.uint64))
         table, size = self.table.sorted_indices(), self.records()
-        kept, who = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
-        many = np.flatnonzero(size[who] > limit)
-        kept[many] = _smallest(word, who[many], table.indices[many], kept[many], limit)
-        found = sparse.csr_array((kept, table.indices, table.indptr), shape=table.shape)
+        remaining, owners = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
+        many = np.flatnonzero(size[owners] > limit)
+        remaining[many] = _smallest(word, owners[many], table.indices[many], remaining[many], limit)
+        found = sparse.csr_array((remaining, table.indices, table.indptr), shape=table.shape)
         if fill is not None:
             symbol = integer("fill", fill, low=0, high=self.symbols - 1)
             lacking = np.maximum(limit - size, 0)
-            who = np.flatnonzero(lacking)
-            more = sparse.coo_array((lacking[who], (who, np.full(len(who), symbol))), shape=table.shape)
+            owners = np.flatnonzero(lacking)
+            more = sparse.coo_array((lacking[owners], (owners, np.full(len(owners), symbol))), shape=table.shape)
             found = found + more.tocsr()
         return ClientCounts(sparse.csr_array(found))
 
@@ -235,9 +235,9 @@ def _smallest(
         cells = np.concatenate([cells, at])
         keys = np.concatenate([keys, _keys(word, which, symbols[at], clients[at])])
         order = np.lexsort((keys, clients[cells]))  # stable: equal keys are in the order of their places
-        who = clients[cells[order]]
-        first = np.flatnonzero(np.diff(who, prepend=-1))
-        rank = np.arange(len(who)) - np.repeat(first, np.diff(first, append=len(who)))
+        owners = clients[cells[order]]
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        rank = np.arange(len(owners)) - np.repeat(first, np.diff(first, append=len(owners)))
         order = np.sort(order[rank < limit])
         cells, keys = cells[order], keys[order]
         goes_on = clients[cells] == clients[cells[-1]]

@@ -232,11 +232,11 @@ class DistributedKL:
         The view "output" sees the estimate, "server" the sums; both cost the same. In either the noise of all but the
         survivors is known.
         """
-        sure, asked = self.shares.survivors, min(len(cohort) for cohort in self.average.cohorts)
+        sure, requested = self.shares.survivors, min(len(cohort) for cohort in self.average.cohorts)
         return (
             record_graph(
                 self.group,
-                f"of each cohort at least {sure} of {asked} clients answer and do not tell their noise",
+                f"of each cohort at least {sure} of {requested} clients answer and do not tell their noise",
                 "the server sees no more of a cohort's messages than their sum (secure aggregation)",
             )
             .release("counts", self.event(), reads=("records", "coins"))
@@ -263,8 +263,8 @@ class DistributedKL:
             average: The plan as it was answered (``QueryAverage.answered_by``); by default by all clients.
         """
         found = np.empty(len(self.average.symbols))
-        for who, columns in _by_cohort_size(average or self.average):
-            found[columns] = math.sqrt(evolve(self.shares, survivors=who).variance()) / self.factor
+        for clients, columns in _by_cohort_size(average or self.average):
+            found[columns] = math.sqrt(evolve(self.shares, survivors=clients).variance()) / self.factor
         return found
 
     def modulus(self) -> int:
@@ -275,9 +275,9 @@ class DistributedKL:
 
     def bits(self) -> Bits:
         """Returns the communication of each client of a fixed cohort, or of one that is asked once."""
-        asked = len(self.average.symbols) if len(self.average.cohorts) == 1 else 1
+        requested = len(self.average.symbols) if len(self.average.cohorts) == 1 else 1
         symbol = max(1, (self.average.symbol_count - 1).bit_length())
-        return Bits(down=asked * symbol, up=asked * (self.modulus().bit_length() - 1), residues=asked)
+        return Bits(down=requested * symbol, up=requested * (self.modulus().bit_length() - 1), residues=requested)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
@@ -285,8 +285,8 @@ class DistributedKL:
         """Returns ``runs`` vectors of noisy counts, shape (runs, u), in records; all clients answer."""
         counts, source = self.average.counts(data), generator(rng)
         found = np.empty((run_count(runs), len(counts)))
-        for who, columns in _by_cohort_size(self.average):
-            noisy = evolve(self.shares, survivors=who).simulate(self.factor * counts[columns], source, len(found))
+        for clients, columns in _by_cohort_size(self.average):
+            noisy = evolve(self.shares, survivors=clients).simulate(self.factor * counts[columns], source, len(found))
             found[:, columns] = noisy / self.factor
         return found
 
@@ -295,8 +295,8 @@ class DistributedKL:
         drawn = np.rint(np.asarray(output, dtype=np.float64) * self.factor).astype(np.int64)
         here, there = (self.factor * self.average.counts(data) for data in (data0, data1))
         total = np.zeros(len(drawn))
-        for who, columns in _by_cohort_size(self.average):
-            shares = evolve(self.shares, survivors=who)
+        for clients, columns in _by_cohort_size(self.average):
+            shares = evolve(self.shares, survivors=clients)
             total += shares.log_likelihood_ratio(drawn[:, columns], here[columns], there[columns])
         return total
 
@@ -333,7 +333,9 @@ class DistributedKL:
         average = self.average.answered_by(cohort[own] for (cohort, _), own in zip(counts, here, strict=True))
 
         def drawn() -> NoisyCounts:
-            sums = [self._summed(own, who, source, aggregation) for (_, own), who in zip(counts, here, strict=True)]
+            sums = [
+                self._summed(own, clients, source, aggregation) for (_, own), clients in zip(counts, here, strict=True)
+            ]
             return NoisyCounts(
                 counts=np.concatenate(sums) / self.factor,
                 deviations=self.deviations(average),
@@ -355,8 +357,8 @@ class DistributedKL:
         """Each cohort with its clients' counts of the symbols that they are asked for."""
         self.average.counts(data)  # refuses data that do not fit
         symbols, cohorts = self.average.symbols, self.average.cohorts
-        asked = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
-        return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, asked, strict=True)]
+        requested = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
+        return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, requested, strict=True)]
 
     def _summed(self, own: IntArray, here: list[int], noise: Noise, aggregation: Aggregation) -> IntArray:
         messages = self.factor * own
@@ -394,8 +396,8 @@ class DistributedKL:
         """
         counts = self.average.counts(data)
         mean = variance = 0.0
-        for who, columns in _by_cohort_size(self.average):
-            drawn, masses = evolve(self.shares, survivors=who).law()
+        for clients, columns in _by_cohort_size(self.average):
+            drawn, masses = evolve(self.shares, survivors=clients).law()
             for column in columns:
                 noisy = counts[column] + drawn / self.factor
                 term = self.average.shares[column] * _terms(self.average, noisy, int(column), multiplier, 0.0, floor)
@@ -419,14 +421,14 @@ def changed_counts(average: QueryAverage) -> int:
     """
     _, where = np.unique(average.symbols, return_inverse=True)
     clients = len(average.client_records)
-    asked = np.zeros((int(where.max()) + 1, clients), dtype=np.int64)
+    requested = np.zeros((int(where.max()) + 1, clients), dtype=np.int64)
     if len(average.cohorts) == 1:
-        asked[:, average.cohorts[0]] = 1
+        requested[:, average.cohorts[0]] = 1
     else:
         for symbol, cohort in zip(where, average.cohorts, strict=True):
-            asked[symbol, cohort] += 1
-    asked[:, average.client_records == 0] = 0
-    return max(1, int(np.sort(asked, axis=0)[-2:].sum(axis=0).max()))
+            requested[symbol, cohort] += 1
+    requested[:, average.client_records == 0] = 0
+    return max(1, int(np.sort(requested, axis=0)[-2:].sum(axis=0).max()))
 
 
 def estimates(
@@ -486,9 +488,9 @@ def _terms(
     return np.asarray(lam * (p / pi - 1.0) - (logs - np.log(pi)) - correction)
 
 
-def too_few(answered: int, asked: int, needed: int) -> AggregationError:
+def too_few(answered: int, requested: int, needed: int) -> AggregationError:
     """Returns the error for fewer answers than the noise is calibrated for."""
-    return AggregationError(f"{answered} of {asked} clients have answered; the noise is calibrated for {needed}")
+    return AggregationError(f"{answered} of {requested} clients have answered; the noise is calibrated for {needed}")
 
 
 def _least(

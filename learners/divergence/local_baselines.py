@@ -124,8 +124,8 @@ class LocalKL(WholeNoise):
         """
         average = self.plan.average
         average.counts(data)  # refuses data that do not fit
-        asked = np.array([client in cohort for cohort in average.cohorts])
-        symbols = average.symbols[np.broadcast_to(asked, average.symbols.shape)]
+        requested = np.array([client in cohort for cohort in average.cohorts])
+        symbols = average.symbols[np.broadcast_to(requested, average.symbols.shape)]
         if not len(symbols):
             raise InvalidArgumentError("client", client, "is not asked for anything")
         own = data.of_symbols(symbols, [client])[0]
@@ -186,9 +186,9 @@ class TrustedHistogram(WholeNoise):
 
     def bits(self) -> Bits:
         """Returns the communication of each client, which sends its counts as they are."""
-        asked = self.plan.bits()
+        requested = self.plan.bits()
         room = int(self.plan.average.client_records.max()).bit_length()
-        return evolve(asked, up=asked.residues * room)
+        return evolve(requested, up=requested.residues * room)
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns ``runs`` vectors of noisy counts, shape (runs, u), in records."""
@@ -318,8 +318,8 @@ class RandomizedKL:
         """
         counts, source, k = self._symbols(data)[1], generator(rng), len(self.reference)
         any_symbol = self.mechanism.lie_probability() * k / (k - 1)
-        kept = source.binomial(counts, 1.0 - any_symbol, size=(run_count(runs), k))
-        return np.asarray(kept + source.multinomial(self.clients - kept.sum(axis=1), np.full(k, 1.0 / k)))
+        truthful = source.binomial(counts, 1.0 - any_symbol, size=(run_count(runs), k))
+        return np.asarray(truthful + source.multinomial(self.clients - truthful.sum(axis=1), np.full(k, 1.0 / k)))
 
     def estimates(self, counts: npt.ArrayLike, multiplier: float = 0.0, *, floor: float | None = None) -> FloatArray:
         """Returns λ·(sum P - 1) - sum Pi ln(P/Pi) for counts of reports of shape (..., k).
@@ -329,14 +329,14 @@ class RandomizedKL:
         Raises:
             InvalidArgumentError: an argument is outside its domain.
         """
-        told, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
+        reported, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
         k = len(self.reference)
-        if told.shape[-1:] != (k,) or (told.sum(axis=-1) != self.clients).any():
-            raise InvalidDataError("counts", told, f"are not {self.clients} reports of {k} symbols each")
+        if reported.shape[-1:] != (k,) or (reported.sum(axis=-1) != self.clients).any():
+            raise InvalidDataError("counts", reported, f"are not {self.clients} reports of {k} symbols each")
         least = 0.5 / self.clients if floor is None else real("floor", floor, low=0.0, low_open=True)
         lie = self.mechanism.lie_probability()
         each = lie / (k - 1)
-        p = np.maximum((told / self.clients - each) / (1.0 - lie - each), least)
+        p = np.maximum((reported / self.clients - each) / (1.0 - lie - each), least)
         return np.asarray(lam * (p.sum(axis=-1) - 1.0) - np.log(p / self.reference) @ self.reference)
 
     def release(
@@ -354,16 +354,18 @@ class RandomizedKL:
         def drawn() -> Any:
             return self.mechanism.release(truth, noise=source)
 
-        told = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        counts = np.bincount(told, minlength=len(self.reference))
+        reported = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        counts = np.bincount(reported, minlength=len(self.reference))
         return Reports(counts=counts, simulated=source.simulated, plan=self)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
         """Returns data sets in which one client changes its symbol and all others have the first one."""
         symbols = np.zeros((2, self.clients), dtype=np.int64)
         symbols[1, 0] = 1
-        who, k = np.arange(self.clients), len(self.reference)
-        first, second = (ClientCounts.of_records(who, own, symbol_count=k, client_count=len(who)) for own in symbols)
+        owners, k = np.arange(self.clients), len(self.reference)
+        first, second = (
+            ClientCounts.of_records(owners, own, symbol_count=k, client_count=len(owners)) for own in symbols
+        )
         return first, second
 
     def _symbols(self, data: ClientCounts) -> tuple[IntArray, IntArray]:

@@ -110,12 +110,15 @@ class LabelledRecords:
             InvalidArgumentError: a label or client does not exist, or a client is named twice.
         """
         chosen = self.labels == integer("label", label, low=0, high=self.label_count - 1)
-        asked = np.arange(self.client_count) if clients is None else checked_cohort(clients, self.client_count)
+        members = np.arange(self.client_count) if clients is None else checked_cohort(clients, self.client_count)
         place = np.full(self.client_count, -1)
-        place[asked] = np.arange(len(asked))
-        who = place[self.clients[chosen]]
+        place[members] = np.arange(len(members))
+        owners = place[self.clients[chosen]]
         return ClientCounts.of_records(
-            who[who >= 0], self.symbols[chosen][who >= 0], symbol_count=self.symbol_count, client_count=len(asked)
+            owners[owners >= 0],
+            self.symbols[chosen][owners >= 0],
+            symbol_count=self.symbol_count,
+            client_count=len(members),
         )
 
     def law(self, label: int, *, clients: npt.ArrayLike | None = None, pseudo_count: float = 1.0) -> FloatArray:
@@ -163,7 +166,7 @@ def digit_patterns(
     down, across = (source.choice(3, people, p=_SHIFT_PROBABILITIES) for _ in range(2))
     style = (down * 3 + across) * 3 + source.integers(0, 3, people)
     many = np.maximum(1, source.poisson(mean, (people, 10)))
-    who, which = (
+    owners, which = (
         np.repeat(np.arange(people * 10), many.ravel()) // 10,
         np.repeat(np.tile(np.arange(10), people), many.ravel()),
     )
@@ -173,9 +176,9 @@ def digit_patterns(
     image = order[starts[which] + source.integers(0, sizes[which])]
     codes = _codes(pixels, rows, columns)
     return LabelledRecords(
-        clients=who,
+        clients=owners,
         labels=which,
-        symbols=codes[style[who], image],
+        symbols=codes[style[owners], image],
         client_count=people,
         label_count=10,
         symbol_count=2 ** (rows * columns),

@@ -67,21 +67,21 @@ def kl_server(estimator: DistributedKL, *, simulated: bool) -> Server[NoisyCount
 
 def _serve(estimator: DistributedKL, simulated: bool) -> Server[NoisyCounts]:
     average, modulus = estimator.average, estimator.modulus()
-    asked, everybody = len(average.symbols), len(average.cohorts[0])
+    requested, cohort_size = len(average.symbols), len(average.cohorts[0])
     most = float(modulus - 1)
-    sent = yield Request(1, (1,), np.empty(0), asked, 0.0, most)
+    sent = yield Request(1, (1,), np.empty(0), requested, 0.0, most)
     survivors = sent.clients.tolist()
     if len(survivors) < estimator.shares.survivors:
-        raise too_few(len(survivors), everybody, estimator.shares.survivors)
+        raise too_few(len(survivors), cohort_size, estimator.shares.survivors)
     answered = average.answered_by([average.cohorts[0][survivors]])
-    missing = [i for i in range(everybody) if i not in set(survivors)]
-    revealed = np.zeros((1, asked), dtype=np.uint64)
+    missing = [i for i in range(cohort_size) if i not in set(survivors)]
+    revealed = np.zeros((1, requested), dtype=np.uint64)
     if missing:
-        found = yield Request(2, (2,), np.array(missing, dtype=np.float64), asked, 0.0, most)
+        found = yield Request(2, (2,), np.array(missing, dtype=np.float64), requested, 0.0, most)
         if not set(survivors) <= set(found.clients.tolist()):
             raise AggregationError("a client answered the first request but not the second: no sum is formed")
-        kept = np.isin(found.clients, sent.clients)
-        revealed = found.values[kept].astype(np.uint64)
+        mask = np.isin(found.clients, sent.clients)
+        revealed = found.values[mask].astype(np.uint64)
     total = unmasked(sent.values.astype(np.uint64), revealed, modulus=modulus)
     return NoisyCounts(
         counts=total / estimator.factor,

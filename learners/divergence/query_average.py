@@ -290,9 +290,9 @@ class QueryAverage:
             raise InvalidArgumentError("weighting", self.weighting, "has no known worst pair", "use record weighting")
         swap, k = self._swap(multiplier), self.symbol_count
         least = getattr(self.logarithm, "least", 0)
-        everybody = np.repeat(np.arange(len(self.client_records)), self.client_records)
-        asked = np.unique(np.concatenate(self.cohorts))
-        order = np.concatenate([everybody[np.isin(everybody, asked)], everybody[~np.isin(everybody, asked)]])
+        owners = np.repeat(np.arange(len(self.client_records)), self.client_records)
+        members = np.unique(np.concatenate(self.cohorts))
+        order = np.concatenate([owners[np.isin(owners, members)], owners[~np.isin(owners, members)]])
         first = np.full(len(order), swap.gains)
         rare = [swap.loses, *np.repeat(np.setdiff1d(np.arange(k), [swap.gains]), least)]
         if len(rare) + least > len(order):

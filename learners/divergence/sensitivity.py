@@ -281,14 +281,14 @@ def participation(symbols: npt.ArrayLike, cohorts: npt.ArrayLike, records: npt.A
     Raises:
         InvalidArgumentError: the shapes do not fit, or a cohort has no records.
     """
-    asked = array("symbols", symbols, ndim=1)
+    drawn = array("symbols", symbols, ndim=1)
     present = np.asarray(cohorts)
-    if present.dtype != np.bool_ or present.ndim != 2 or len(present) != len(asked):
+    if present.dtype != np.bool_ or present.ndim != 2 or len(present) != len(drawn):
         raise InvalidArgumentError(
-            "cohorts", present.shape, f"is not an array of bools of shape ({len(asked)}, clients)"
+            "cohorts", present.shape, f"is not an array of bools of shape ({len(drawn)}, clients)"
         )
-    size = array("records", records, shape=(len(asked),), low=1.0)
-    _, where = np.unique(asked, return_inverse=True)
+    size = array("records", records, shape=(len(drawn),), low=1.0)
+    _, where = np.unique(drawn, return_inverse=True)
     of_symbol = np.zeros((int(where.max()) + 1, present.shape[1]))
     np.add.at(of_symbol, where, present / size[:, np.newaxis] ** 2)
     return math.sqrt(float(np.sort(of_symbol, axis=0)[-2:].sum(axis=0).max())) * _UP

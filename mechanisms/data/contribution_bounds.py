@@ -117,9 +117,9 @@ class BoundedContribution:
           InvalidDataError: ``persons`` is not a list of names or numbers, or a priority is missing or not finite.
         """
         numbers, order = _ranked(persons, priorities)
-        kept = np.zeros(len(order), dtype=np.bool_)
-        kept[order] = _places(numbers[order]) < self.most
-        return kept
+        mask = np.zeros(len(order), dtype=np.bool_)
+        mask[order] = _places(numbers[order]) < self.most
+        return mask
 
     def stability(self, adjacency: Adjacency, *, unit: str = "person") -> Stability:
         """Returns the number of kept records that change with one unit of the data.
@@ -188,15 +188,15 @@ class BoundedHistogram:
         cells = validate.array("where", where, shape=(len(numbers),), low=0, high=self.partitions - 1, data=True)
         if (cells != np.floor(cells)).any():
             raise InvalidDataError("where", where, "holds an entry that is not a partition", "give their numbers")
-        who, cell = numbers[order], cells.astype(np.int64)[order]
+        person, cell = numbers[order], cells.astype(np.int64)[order]
         # The records of a person, partition by partition; the first of each run tells when the partition appeared.
-        within = np.lexsort((cell, who))
-        who, cell, met = who[within], cell[within], within
-        new = (np.diff(who, prepend=-1) != 0) | (np.diff(cell, prepend=-1) != 0)
+        within = np.lexsort((cell, person))
+        person, cell, met = person[within], cell[within], within
+        new = (np.diff(person, prepend=-1) != 0) | (np.diff(cell, prepend=-1) != 0)
         run = np.cumsum(new) - 1
         counts = np.minimum(np.bincount(run), self.most_each)
-        by_meeting = np.lexsort((met[new], who[new]))
-        taken = by_meeting[_places(who[new][by_meeting]) < self.most_partitions]
+        by_meeting = np.lexsort((met[new], person[new]))
+        taken = by_meeting[_places(person[new][by_meeting]) < self.most_partitions]
         total = np.zeros(self.partitions, dtype=np.int64)
         np.add.at(total, cell[new][taken], counts[taken])
         return total

@@ -201,8 +201,8 @@ class Subsampled(Releasable):
         sums = members @ np.delete(kinds, base, axis=0)
         if depth[base] == 1 and not kinds[base].any():
             return np.asarray(special.logsumexp(logs, axis=1)), sums
-        kept = logs > -np.inf
-        return logs[kept], (sums[:, None, :] + filled[:, :, None] * kinds[base])[kept]
+        nonzero = logs > -np.inf
+        return logs[nonzero], (sums[:, None, :] + filled[:, :, None] * kinds[base])[nonzero]
 
     def _clipped(self, name: str, value: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         """The contributions, shape (records, entries), and the shape of one."""

@@ -102,9 +102,9 @@ def secure_sum(
     numbers = whole_numbers("vectors", vectors)
     if numbers.ndim == 0:
         raise InvalidDataError("vectors", vectors, "is a single number", "give one row for each client")
-    kept = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
-    _check_enough(len(kept), threshold)
-    return _centred(numbers[list(kept)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
+    remaining = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
+    _check_enough(len(remaining), threshold)
+    return _centred(numbers[list(remaining)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
 
 
 def _modulus(value: int) -> int:
@@ -204,17 +204,17 @@ class MaskedSum:
           AggregationError: fewer than ``threshold`` messages arrived, or they differ in shape or hold a number that is
             not a residue.
         """
-        kept = _clients("sent", sent, self.clients)
-        _check_enough(len(kept), self.threshold)
-        messages = [np.asarray(sent[client]) for client in kept]
+        remaining = _clients("sent", sent, self.clients)
+        _check_enough(len(remaining), self.threshold)
+        messages = [np.asarray(sent[client]) for client in remaining]
         shape = messages[0].shape
-        for client, message in zip(kept, messages, strict=True):
+        for client, message in zip(remaining, messages, strict=True):
             if message.shape != shape:
-                raise AggregationError(f"client {client} sent shape {message.shape}, client {kept[0]} {shape}")
+                raise AggregationError(f"client {client} sent shape {message.shape}, client {remaining[0]} {shape}")
             if message.dtype != np.uint64 or (message >= np.uint64(self.modulus)).any():
                 raise AggregationError(f"client {client} did not send an array of numbers modulo {self.modulus}")
-        dropped = set(range(self.clients)).difference(kept)
-        revealed = [self.reveal(survivor, dropped, shape) for survivor in kept]
+        dropped = set(range(self.clients)).difference(remaining)
+        revealed = [self.reveal(survivor, dropped, shape) for survivor in remaining]
         return unmasked(messages, revealed, modulus=self.modulus)
 
     def _signed_mask(self, own: int, other: int, shape: tuple[int, ...]) -> Residues:

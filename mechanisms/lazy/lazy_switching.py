@@ -149,10 +149,10 @@ class LazySwitch(Releasable):
 
     def largest_switch_probability(self) -> float:
         """Returns the probability of a switch at the log-ratio ``lowest``, rounded up."""
-        kept = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
+        log_keep = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
         # Logarithm, difference and sum are off by 4 U, which expm1 does not amplify; it is off by 2 U, the product by
         # U.
-        return min(1.0, -math.expm1(kept) * (1.0 + 1e-14))
+        return min(1.0, -math.expm1(log_keep) * (1.0 + 1e-14))
 
     def _checked(self, value: float | Fraction) -> Fraction:
         """The distance x of the log-ratio below the normaliser: the coin of the data keeps with probability e^−x."""
@@ -174,9 +174,9 @@ class LazySwitch(Releasable):
           InvalidArgumentError: r is not a finite number in [lowest, highest], ``runs`` is not an integer ≥ 1, or
             ``rng`` is not a generator.
         """
-        asked = -np.expm1(min(0.0, self._ratio("value", value) - self.normaliser))
+        wanted = -np.expm1(min(0.0, self._ratio("value", value) - self.normaliser))
         source, count = arguments.generator(rng), arguments.run_count(runs)
-        return np.asarray((source.random(count) < asked) | (source.random(count) < self.fake_switch))
+        return np.asarray((source.random(count) < wanted) | (source.random(count) < self.fake_switch))
 
     def worst_case_neighbours(self) -> tuple[float, float]:
         """Returns the log-ratio of the largest keep probability, and one that is ``sensitivity`` lower."""

@@ -124,26 +124,29 @@ class HadamardResponse(CategoryRandomiser):
         """
         truth = truths("value", value, self.categories)
         source, count = arguments.generator(rng), arguments.run_count(runs, truth.size)
-        told = np.empty((count, truth.size), dtype=np.int64)
+        reported = np.empty((count, truth.size), dtype=np.int64)
         probability = float(self._lie())
         for rows in arguments.blocks(count, 4 * truth.size):
-            shape = told[rows].shape
+            shape = reported[rows].shape
             shift = source.integers(1, 2 * self.blocks, size=shape)
             shift *= source.random(shape) < probability
-            told[rows] = self._outputs(truth.ravel(), shift, source.integers(0, self.block_size // 2, size=shape))
-        return told.reshape(count, *truth.shape)
+            reported[rows] = self._outputs(truth.ravel(), shift, source.integers(0, self.block_size // 2, size=shape))
+        return reported.reshape(count, *truth.shape)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
-        told = truths("output", output, self.blocks * self.block_size)
-        if v0.shape != v1.shape or told.ndim != v0.ndim + 1 or told.shape[1:] != v0.shape:
+        reported = truths("output", output, self.blocks * self.block_size)
+        if v0.shape != v1.shape or reported.ndim != v0.ndim + 1 or reported.shape[1:] != v0.shape:
             raise InvalidDataError(
-                "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
+                "output",
+                output,
+                f"has shape {reported.shape}",
+                f"expected (runs, *{v0.shape}), and values of one shape",
             )
-        for_first = self._owns(v0, told).astype(np.int64) - self._owns(v1, told)
+        for_first = self._owns(v0, reported).astype(np.int64) - self._owns(v1, reported)
         loss = math.log1p(self._difference() / self._rare())
-        return np.asarray(loss * for_first.reshape(len(told), -1).sum(axis=1))
+        return np.asarray(loss * for_first.reshape(len(reported), -1).sum(axis=1))
 
     def frequencies(self, reports: ArrayLike) -> NDArray[np.float64]:
         """Returns unbiased estimates of the categories' true frequencies from reports of shape (respondents,).
@@ -154,15 +157,15 @@ class HadamardResponse(CategoryRandomiser):
           InvalidArgumentError: there is no report, one is not an output, or ``epsilon`` is 0, where reports are
             pure noise.
         """
-        told = truths("reports", reports, self.blocks * self.block_size)
-        if told.ndim != 1 or not len(told):
-            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+        reported = truths("reports", reports, self.blocks * self.block_size)
+        if reported.ndim != 1 or not len(reported):
+            raise InvalidDataError("reports", reports, f"has shape {reported.shape}", "give one report a respondent")
         contrast = self._contrast()
         arguments.array_length("categories", self.categories, self.blocks * self.block_size)
-        counts = np.bincount(told, minlength=self.blocks * self.block_size).reshape(self.blocks, self.block_size)
+        counts = np.bincount(reported, minlength=self.blocks * self.block_size).reshape(self.blocks, self.block_size)
         sums = walsh_hadamard(counts)
         block, row = self._place(np.arange(self.categories))
-        return np.asarray(sums[block, row] / len(told) / contrast)
+        return np.asarray(sums[block, row] / len(reported) / contrast)
 
     def variance(self, *, respondents: int, frequency: float = 0.0, block_frequency: float | None = None) -> float:
         """Returns the variance of a category's estimated frequency, given the true one.
@@ -238,8 +241,8 @@ class HadamardResponse(CategoryRandomiser):
     def _draw(self, checked: IntArray, noise: Noise) -> Any:
         sets, persons = 2 * self.blocks, checked.size
         shift = lies(noise, self._lie(), sets, persons)
-        told = self._outputs(checked.ravel(), shift, noise.uniform(self.block_size // 2, persons))
-        return told.reshape(checked.shape) if checked.ndim else int(told[0])
+        reported = self._outputs(checked.ravel(), shift, noise.uniform(self.block_size // 2, persons))
+        return reported.reshape(checked.shape) if checked.ndim else int(reported[0])
 
 
 def walsh_hadamard(rows: ArrayLike) -> NDArray[Any]:

@@ -91,10 +91,10 @@ class OneBitChannel(Releasable):
         """
         probability = self._probability("value", value)
         source, count = arguments.generator(rng), arguments.run_count(runs, probability.size)
-        told = np.empty((count, probability.size), dtype=np.bool_)
+        reported = np.empty((count, probability.size), dtype=np.bool_)
         for rows in arguments.blocks(count, probability.size):
-            np.less(source.random(told[rows].shape), probability.ravel(), out=told[rows])
-        return told.reshape(count, *probability.shape)
+            np.less(source.random(reported[rows].shape), probability.ravel(), out=reported[rows])
+        return reported.reshape(count, *probability.shape)
 
     def worst_case_neighbours(self) -> tuple[float, float]:
         """Returns the ends of the range."""
@@ -110,11 +110,11 @@ class OneBitChannel(Releasable):
         share0, share1 = self._share("value0", value0), self._share("value1", value1)
         if share0.shape != share1.shape:
             raise InvalidDataError("value1", value1, f"has shape {share1.shape}", f"value0 has {share0.shape}")
-        told = bits("output", output)
-        if told.ndim != share0.ndim + 1 or told.shape[1:] != share0.shape:
-            raise InvalidDataError("output", output, f"has shape {told.shape}", f"expected (runs, *{share0.shape})")
-        loss = np.where(told, self._log(share0) - self._log(share1), self._log(1 - share0) - self._log(1 - share1))
-        return np.asarray(loss.reshape(len(told), -1).sum(axis=1))
+        reported = bits("output", output)
+        if reported.ndim != share0.ndim + 1 or reported.shape[1:] != share0.shape:
+            raise InvalidDataError("output", output, f"has shape {reported.shape}", f"expected (runs, *{share0.shape})")
+        loss = np.where(reported, self._log(share0) - self._log(share1), self._log(1 - share0) - self._log(1 - share1))
+        return np.asarray(loss.reshape(len(reported), -1).sum(axis=1))
 
     def decode(self, reports: ArrayLike) -> NDArray[np.float64]:
         """Returns unbiased estimates of the numbers (clipped to the range) from reports of any shape.
@@ -125,8 +125,8 @@ class OneBitChannel(Releasable):
         Raises:
           InvalidArgumentError: a report is not a bit, or ``epsilon`` is 0, where reports are pure noise.
         """
-        told, reach = bits("reports", reports), self.reach()
-        return np.asarray(self._middle() + np.where(told, reach, -reach))
+        reported, reach = bits("reports", reports), self.reach()
+        return np.asarray(self._middle() + np.where(reported, reach, -reach))
 
     def variance(self, *, respondents: int = 1, mean: float | None = None) -> float:
         """Returns the largest variance of the mean of ``respondents`` decoded reports, given the mean of the numbers.
@@ -181,5 +181,5 @@ class OneBitChannel(Releasable):
     def _draw(self, checked: NDArray[np.float64], noise: Noise) -> Any:
         # A uniform number of 53 binary digits lies below the share with exactly that probability.
         upper = noise.uniform(2**_DIGITS, checked.size) < (checked.ravel() * 2.0**_DIGITS).astype(np.int64)
-        told = (upper ^ noise.coins(lie_probability(self.epsilon, 2), checked.size)).reshape(checked.shape)
-        return told if checked.ndim else bool(told)
+        reported = (upper ^ noise.coins(lie_probability(self.epsilon, 2), checked.size)).reshape(checked.shape)
+        return reported if checked.ndim else bool(reported)

@@ -147,13 +147,16 @@ class RandomizedResponse(CategoryRandomiser):
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
-        told = truths("output", output, self.categories)
-        if v0.shape != v1.shape or told.shape[1:] != v0.shape or told.ndim != v0.ndim + 1:
+        reported = truths("output", output, self.categories)
+        if v0.shape != v1.shape or reported.shape[1:] != v0.shape or reported.ndim != v0.ndim + 1:
             raise InvalidDataError(
-                "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}), and values of one shape"
+                "output",
+                output,
+                f"has shape {reported.shape}",
+                f"expected (runs, *{v0.shape}), and values of one shape",
             )
-        for_first = (told == v0).astype(np.int64) - (told == v1)
-        return np.asarray(self.epsilon * for_first.reshape(len(told), -1).sum(axis=1))
+        for_first = (reported == v0).astype(np.int64) - (reported == v1)
+        return np.asarray(self.epsilon * for_first.reshape(len(reported), -1).sum(axis=1))
 
     def frequencies(self, reports: ArrayLike) -> NDArray[np.float64]:
         """Returns unbiased estimates of the categories' true frequencies from reports of shape (respondents,).
@@ -164,12 +167,12 @@ class RandomizedResponse(CategoryRandomiser):
           InvalidArgumentError: there is no report, one is not a category, or ``epsilon`` is 0, where reports are
             pure noise.
         """
-        told = truths("reports", reports, self.categories)
-        if told.ndim != 1 or not len(told):
-            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
+        reported = truths("reports", reports, self.categories)
+        if reported.ndim != 1 or not len(reported):
+            raise InvalidDataError("reports", reports, f"has shape {reported.shape}", "give one report a respondent")
         lie = self.lie_probability()
         each = lie / (self.categories - 1)
-        seen = np.bincount(told, minlength=self.categories) / len(told)
+        seen = np.bincount(reported, minlength=self.categories) / len(reported)
         return np.asarray((seen - each) / self._contrast())
 
     def accuracy(self, beta: float, *, respondents: int) -> float:
@@ -194,5 +197,5 @@ class RandomizedResponse(CategoryRandomiser):
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> Any:
         probability = lie_probability(self.epsilon, self.categories)
         shift = lies(noise, probability, self.categories, checked.size).reshape(checked.shape)
-        told = (checked + shift) % self.categories
-        return told if checked.ndim else int(told)
+        reported = (checked + shift) % self.categories
+        return reported if checked.ndim else int(reported)

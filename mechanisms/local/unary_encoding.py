@@ -120,26 +120,26 @@ class UnaryEncoding(CategoryRandomiser):
         """
         truth = truths("value", value, self.categories)
         source, count = arguments.generator(rng), arguments.run_count(runs, truth.size * self.categories)
-        told = np.empty((count, truth.size, self.categories), dtype=np.bool_)
+        reported = np.empty((count, truth.size, self.categories), dtype=np.bool_)
         for rows in arguments.blocks(count, truth.size * self.categories):
-            part = told[rows]
+            part = reported[rows]
             np.less(source.random(part.shape), self.q, out=part)
             own = source.random(part.shape[:2]) < self.p
             np.put_along_axis(part, np.broadcast_to(truth.reshape(1, -1, 1), (*own.shape, 1)), own[..., None], axis=2)
-        return told.reshape(count, *truth.shape, self.categories)
+        return reported.reshape(count, *truth.shape, self.categories)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape, categories)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
         if v0.shape != v1.shape:
             raise InvalidDataError("value1", value1, f"has shape {v1.shape}", f"value0 has {v0.shape}")
-        told = self._reports("output", output)
-        if told.ndim != v0.ndim + 2 or told.shape[1:-1] != v0.shape:
+        reported = self._reports("output", output)
+        if reported.ndim != v0.ndim + 2 or reported.shape[1:-1] != v0.shape:
             raise InvalidDataError(
-                "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}, {self.categories})"
+                "output", output, f"has shape {reported.shape}", f"expected (runs, *{v0.shape}, {self.categories})"
             )
-        told = told.reshape(len(told), v0.size, self.categories)
-        own0, own1 = (told[:, np.arange(v.size), v.ravel()].astype(np.int64) for v in (v0, v1))
+        reported = reported.reshape(len(reported), v0.size, self.categories)
+        own0, own1 = (reported[:, np.arange(v.size), v.ravel()].astype(np.int64) for v in (v0, v1))
         # Only the bits of the two categories matter, and only where they differ.
         odds = math.log(self.p) - math.log(self.q) + math.log1p(-self.q) - math.log1p(-self.p)
         return np.asarray(odds * (own0 - own1).sum(axis=1))
@@ -153,10 +153,10 @@ class UnaryEncoding(CategoryRandomiser):
           InvalidArgumentError: there is no report, one has another shape, or ``p`` = ``q``, where reports are pure
             noise.
         """
-        told = self._reports("reports", reports)
-        if told.ndim != 2 or not len(told):
-            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
-        return np.asarray((told.mean(axis=0) - self.q) / self._contrast())
+        reported = self._reports("reports", reports)
+        if reported.ndim != 2 or not len(reported):
+            raise InvalidDataError("reports", reports, f"has shape {reported.shape}", "give one report a respondent")
+        return np.asarray((reported.mean(axis=0) - self.q) / self._contrast())
 
     def variance(self, *, respondents: int, frequency: float = 0.0) -> float:
         """Returns the variance of a category's estimated frequency, given the true one.
@@ -187,14 +187,14 @@ class UnaryEncoding(CategoryRandomiser):
         return self.p - self.q
 
     def _reports(self, name: str, value: ArrayLike) -> BoolArray:
-        told = bits(name, value)
-        if told.ndim == 0 or told.shape[-1] != self.categories:
-            raise InvalidDataError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
-        return told
+        reported = bits(name, value)
+        if reported.ndim == 0 or reported.shape[-1] != self.categories:
+            raise InvalidDataError(name, value, f"has shape {reported.shape}", f"give {self.categories} bits a report")
+        return reported
 
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> BoolArray:
         persons = checked.size
         arguments.array_length("categories", self.categories, persons * self.categories)
-        told = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)
-        told[np.arange(persons), checked.ravel()] = noise.coins(self.p, persons)
-        return told.reshape(*checked.shape, self.categories)
+        reported = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)
+        reported[np.arange(persons), checked.ravel()] = noise.coins(self.p, persons)
+        return reported.reshape(*checked.shape, self.categories)

@@ -299,9 +299,9 @@ def largest_draw(gaps: Gaps, noise: Noise, *, two_sided: bool) -> int:
             (f if up[r] else ~f) * gaps.unit - ((int(gaps.whole[r]) * gaps.unit + gaps.rest[r]) << (digits - DIGITS))
             for r, f in zip(left, found, strict=True)
         ]
-        kept = [i for i, low in enumerate(lows) if low + gaps.unit > max(lows)]
+        remaining = [i for i, low in enumerate(lows) if low + gaps.unit > max(lows)]
         digits += 1
-        left, found = [left[i] for i in kept], [2 * found[i] + _digit(digits, noise) for i in kept]
+        left, found = [left[i] for i in remaining], [2 * found[i] + _digit(digits, noise) for i in remaining]
     return int(left[0])
 
 

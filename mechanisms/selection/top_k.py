@@ -90,7 +90,7 @@ class TopK(Selection):
         """Returns chosen candidates, integers of shape (runs, k), for scores of shape (candidates,).
 
         Raises:
-          InvalidArgumentError: there are fewer than k scores, or one is not numeric or not finite, ``runs`` is not an integer ≥ 1,
+          InvalidArgumentError: there are fewer than k scores, or one is not finite, ``runs`` is not an integer ≥ 1,
             or ``rng`` is not a generator.
         """
         logits = self._logits("value", value)

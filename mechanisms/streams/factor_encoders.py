@@ -175,8 +175,8 @@ class Toeplitz(Factorisation):
         elif all(a >= b for a, b in zip(whole, [*whole[1:], 0], strict=True)):
             moved = np.zeros(self.steps, dtype=object)  # exact
             for first in range(0, count * gap, gap):
-                kept = whole[: self.steps - first]
-                moved[first : first + len(kept)] += kept
+                column = whole[: self.steps - first]
+                moved[first : first + len(column)] += column
             square = sum(int(m) ** 2 for m in moved)
         elif self.steps <= _DENSE:
             return matrix_sensitivity(self.matrix(), participations=count, separation=gap)

@@ -35,13 +35,13 @@ def least_bound(beta: float, log_kept: Callable[[float], float]) -> float:
     Raises:
       InvalidArgumentError: ``beta`` is not in (0, 1).
     """
-    kept = math.log1p(-validate.probability("beta", beta, open=True))
+    log_target = math.log1p(-validate.probability("beta", beta, open=True))
     low, high = 0.0, 1.0
-    while log_kept(high) < kept:
+    while log_kept(high) < log_target:
         low, high = high, 2.0 * high
     for _ in range(100):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if log_kept(middle) >= kept else (middle, high)
+        low, high = (low, middle) if log_kept(middle) >= log_target else (middle, high)
     return high
 
 

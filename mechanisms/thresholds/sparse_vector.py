@@ -197,10 +197,10 @@ class SparseVector(LaplaceThreshold):
         found = super().log_probability(output, value)
         if self.answer_scale is None:
             return found
-        told = np.asarray(output) != NO_NUMBER
-        off = (np.where(told, output, 0.0) - self._queries("value", value)) / self.answer_scale
+        answered = np.asarray(output) != NO_NUMBER
+        off = (np.where(answered, output, 0.0) - self._queries("value", value)) / self.answer_scale
         log_densities = LAPLACE.log_density(off) - math.log(self.answer_scale)
-        return np.asarray(found + np.where(told, log_densities, 0.0).sum(axis=1))
+        return np.asarray(found + np.where(answered, log_densities, 0.0).sum(axis=1))
 
     def _log_probability(self, rows: NDArray[np.int8], gaps: FloatArray) -> FloatArray:
         if not self.redraw:

@@ -94,8 +94,8 @@ class DriftAlarms(Watch):
         def begun() -> ThresholdSession:
             return mechanism.start(noise=source)
 
-        asked = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        return AlarmSession(self, asked)
+        stream = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return AlarmSession(self, stream)
 
     def simulate(
         self, data: Sequence[ClientCounts], coins: np.random.Generator, rng: np.random.Generator, runs: int

@@ -336,14 +336,14 @@ def _fewer(tails: list[FloatArray]) -> list[FloatArray]:
 
     The cost of noise increases in the distance, and one law of distances is above another if its tails are.
     """
-    kept: list[int] = []
+    remaining: list[int] = []
     order = sorted(range(len(tails[0])), key=lambda i: -sum(float(own[i].sum()) for own in tails))
     for i in order:
-        if not any(all(bool((own[j] >= own[i]).all()) for own in tails) for j in kept):
-            kept.append(i)
-    if len(kept) <= _MOST_PAIRS:
-        return [own[kept] for own in tails]
-    return [own[kept].max(axis=0, keepdims=True) for own in tails]
+        if not any(all(bool((own[j] >= own[i]).all()) for own in tails) for j in remaining):
+            remaining.append(i)
+    if len(remaining) <= _MOST_PAIRS:
+        return [own[remaining] for own in tails]
+    return [own[remaining].max(axis=0, keepdims=True) for own in tails]
 
 
 def coin_graph(*parts: CoinRelease | tuple[CoinRelease, int]) -> AccountantGraph:
