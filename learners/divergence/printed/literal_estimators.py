@@ -41,7 +41,11 @@ class Unguarded:
     """Base of the estimators and estimates without a guarantee."""
 
     __slots__ = ()
-    reason: str
+
+    @property
+    def reason(self) -> str:
+        """The reason why there is no guarantee."""
+        raise NotImplementedError
 
     def graph(self) -> NoReturn:
         """Raises an error, because there is no guarantee.
