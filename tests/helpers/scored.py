@@ -9,6 +9,8 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
+from hockeystick.mechanisms import SimulationNoise
+
 
 @frozen
 class Scored:
@@ -25,3 +27,13 @@ def scored(mechanism: Any) -> Scored:
     """A mechanism told by the log-likelihood ratio of its worst neighbours, the best score there is."""
     pair = mechanism.worst_case_neighbours()
     return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
+
+
+@frozen
+class ReleasedAtOnce:
+    """Releases of ``mechanism`` on seeded noise; the value of every run is a part of one large value."""
+
+    mechanism: Any
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))

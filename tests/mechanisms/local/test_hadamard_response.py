@@ -12,9 +12,9 @@ import pytest
 from divergences import hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from released import ReleasedAtOnce
 from scipy import stats
 from scipy.linalg import hadamard
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from released import ReleasedAtOnce
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 from numpy.typing import NDArray
-from released import ReleasedAtOnce
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit

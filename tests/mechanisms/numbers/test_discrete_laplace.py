@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from laws import discrete_laplace
 from numpy.typing import NDArray
-from released import ReleasedAtOnce
 from samples import chi_square
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError

@@ -11,9 +11,9 @@ from attrs import evolve, frozen
 from divergences import larger_hockey_stick, shifted_hockey_stick
 from laws import skellam
 from numpy.typing import NDArray
-from released import ReleasedAtOnce
 from samples import chi_square
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from released import ReleasedAtOnce
+from scored import ReleasedAtOnce
 
 from hockeystick.mechanisms import DiscreteLaplace
 
