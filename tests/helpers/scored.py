@@ -1,4 +1,4 @@
-"""A target that gives one number a run, computed from what a mechanism publishes."""
+"""Targets of audits: scores of what a mechanism publishes, and the entries of one release."""
 
 from __future__ import annotations
 
