@@ -1,4 +1,4 @@
-"""How a mechanism publishes: check the value, record the cost, then draw, in this order."""
+"""The release of a mechanism: it checks the value, records the cost and then draws, in this order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Releasable(ABC):
-    """Base of the mechanisms that release: they say what they cost, check a value, and draw one output for it."""
+    """Base of the mechanisms that release: they state their cost, check a value and draw one output for it."""
 
     __slots__ = ()
 
@@ -31,12 +31,12 @@ class Releasable(ABC):
         """Returns the cost for one record."""
 
     def _relation(self) -> Adjacency | None:
-        """The relation that the cost is meant for; None where the caller stated a sensitivity for that of the data."""
+        """The neighbouring relation of the cost; None where the caller states a sensitivity for the relation in use."""
         return None
 
     @abstractmethod
     def _checked(self, value: Any) -> Any:
-        """Returns the value as ``_draw`` takes it; refuses what is none."""
+        """Returns the value in the form that ``_draw`` takes; refuses an invalid one."""
 
     @abstractmethod
     def _draw(self, checked: Any, noise: Noise) -> Any:
@@ -53,19 +53,20 @@ class Releasable(ABC):
     ) -> Any:
         """Returns one output for a value, to be published.
 
-        The cost is recorded before anything is drawn, so a crash leaves a charge and never an uncharged release. A
-        refusal leaves the ledger as it was, and nothing was drawn.
+        The cost is recorded before anything is drawn, so a crash may leave a charge without a release, never a release
+        without a charge. A refusal leaves the ledger unchanged, and nothing is drawn.
 
         Args:
           value: the noiseless value, as ``simulate`` takes it.
-          ledger: where the release is recorded: a ``Ledger`` of a plan, a ``FilteredLedger`` or a ``DurableLedger``.
-          name: the release's name in the ledger; for a ``DurableLedger`` a note.
-          reads: what it reads, for a ``FilteredLedger``.
-          noise: ``SimulationNoise`` to run the same code repeatably. That is no release, and is recorded as simulated.
+          ledger: the ledger that is charged: the ``Ledger`` of a plan, a ``FilteredLedger`` or a ``DurableLedger``.
+          name: the name of the release in the ledger; for a ``DurableLedger`` a note.
+          reads: the sources that the release reads, for a ``FilteredLedger``.
+          noise: ``SimulationNoise`` runs the same code repeatably. The output is then not a release, and the ledger
+            records it as simulated.
 
         Raises:
           SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
-          InvalidArgumentError: the value is none of this mechanism's, or ``ledger`` and its arguments don't fit.
+          InvalidArgumentError: the value is not valid for this mechanism, or ``ledger`` and its arguments don't fit.
           HockeystickError: the ledger refuses; see ``Ledger.record``, ``FilteredLedger.record``,
             ``DurableLedger.reserve``.
         """
@@ -80,6 +81,8 @@ class Releasable(ABC):
         name: str | None,
         reads: Iterable[str] | None,
     ) -> T:
+        if ledger is None and name is None and reads is None:  # nothing is recorded: the event is not needed
+            return draw()
         return charged(self.event(), draw, noise, ledger, name, reads, adjacency=self._relation())
 
 
@@ -93,27 +96,32 @@ def charged(
     *,
     adjacency: Adjacency | None,
 ) -> T:
-    """Records ``event`` in ``ledger``, if there is one, and returns ``draw()``.
+    """Records ``event`` in ``ledger``, if one is given, and returns ``draw()``.
 
     Args:
-      adjacency: the relation that ``event`` is the cost under. An event alone does not tell: a learner may publish how
-        many records there are, at no cost under replace-one and at an infinite one under add-or-remove-one. None where
-        the caller has stated a sensitivity, which is for the relation of the caller's own ledger.
+      adjacency: the neighbouring relation under which ``event`` is the cost. The event alone does not determine it: to
+        publish the number of records costs nothing under replace-one and is not private under add-or-remove-one. None
+        where the caller states a sensitivity, which is for the relation of the caller's own ledger.
 
     Raises:
-      InvalidArgumentError: it is no ledger, or ``name`` and ``reads`` are missing or given where they mean nothing.
-      UnsupportedAdjacencyError: the ledger is for another relation; nothing was recorded.
+      InvalidArgumentError: ``ledger`` is not a ledger, or ``name`` or ``reads`` is missing, or given where it has no
+        meaning.
+      UnsupportedAdjacencyError: the ledger is for another relation; nothing is recorded.
     """
     if ledger is None:
         if name is not None or reads is not None:
-            raise InvalidArgumentError("ledger", None, "is missing beside name or reads", "give the ledger, too")
+            raise InvalidArgumentError(
+                "ledger", None, "is missing although name or reads is given", "give the ledger too"
+            )
         return draw()
     if not isinstance(ledger, (Ledger, FilteredLedger, DurableLedger)):
-        raise InvalidArgumentError("ledger", ledger, "is no ledger", "give a Ledger, FilteredLedger or DurableLedger")
+        raise InvalidArgumentError(
+            "ledger", ledger, "is not a ledger", "give a Ledger, FilteredLedger or DurableLedger"
+        )
     if adjacency is not None and ledger.adjacency is not adjacency:
         raise UnsupportedAdjacencyError(
-            f"the ledger is for {ledger.adjacency.value}, and what this release costs is known for {adjacency.value}; "
-            f"charge a ledger that was made with adjacency=Adjacency.{adjacency.name}"
+            f"the ledger is for {ledger.adjacency.value}, but the cost of this release is under {adjacency.value}; "
+            f"charge a ledger made with adjacency=Adjacency.{adjacency.name}"
         )
     if isinstance(ledger, DurableLedger):
         _refuse("reads", reads, ledger)
@@ -122,7 +130,7 @@ def charged(
         raise InvalidArgumentError("name", name, "is missing", "name the release in the ledger")
     if isinstance(ledger, FilteredLedger):
         if reads is None:
-            raise InvalidArgumentError("reads", reads, "is missing", "say what the release reads")
+            raise InvalidArgumentError("reads", reads, "is missing", "name the sources that the release reads")
         ledger.record(name, event, reads=reads, simulated=noise.simulated)
     else:
         _refuse("reads", reads, ledger)
@@ -132,4 +140,4 @@ def charged(
 
 def _refuse(argument: str, value: object, ledger: AnyLedger) -> None:
     if value is not None:
-        raise InvalidArgumentError(argument, value, f"means nothing to a {type(ledger).__name__}", "leave it out")
+        raise InvalidArgumentError(argument, value, f"has no meaning for a {type(ledger).__name__}", "leave it out")

@@ -1,4 +1,4 @@
-"""For the tests of your own: the contract that every mechanism keeps, and what it releases as a target of audits."""
+"""Help for tests of mechanisms: a check of the protocol, and the released path as a target of audits."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from hockeystick.mechanisms.release import Releasable
 
 @frozen
 class Released:
-    """A mechanism whose outputs are what ``mechanism.release`` publishes, one call a run, on seeded noise.
+    """A mechanism whose outputs are those of ``mechanism.release``, one call per run, with seeded noise.
 
-    An audit of it tests the released path, bit by bit, where an audit of the mechanism tests its simulation:
+    An audit of it tests the code of the release, bit by bit; an audit of the mechanism itself tests its simulation.
 
-    >>> from hockeystick.audits import audit
-    >>> from hockeystick.mechanisms import Laplace
-    >>> audit(Released(Laplace(1.0)), samples=2_000, bits=True, rng=1).refuted
-    False
+    Example:
+      >>> from hockeystick.audits import audit
+      >>> from hockeystick.mechanisms import Laplace
+      >>> audit(Released(Laplace(1.0)), samples=2_000, bits=True, rng=1).refuted
+      False
     """
 
     mechanism: Releasable
@@ -38,27 +39,31 @@ class Released:
         return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the mechanism's own."""
+        """Returns those of the mechanism."""
         return self.mechanism.worst_case_neighbours()  # type: ignore[attr-defined, no-any-return]
 
 
 def check_mechanism(mechanism: Mechanism, value: Any, *, runs: int = 100) -> None:
-    """Raises unless ``mechanism`` keeps the contract of ``Mechanism`` on ``value``.
+    """Raises unless ``mechanism`` satisfies the protocol ``Mechanism`` on ``value``.
 
-    The event is a hashable value, the same at each call, and scales from no cost at distance 0; the outputs have the
-    runs on their leading axis, vary between runs, and repeat with the generator's seed; a generator is demanded.
-    Whether the event is *true* is another question: that is what an audit tries to refute.
+    The event has to be a hashable value, the same at each call, and to cost nothing at distance 0. The outputs have to
+    have the runs on their leading axis, to vary between runs, and to repeat with the generator's seed. Whether the
+    event is *true* is another question, which an audit answers.
 
     Args:
       mechanism: the mechanism.
-      value: a noiseless value that it takes.
-      runs: how many outputs to draw; enough that they can't all be equal by chance.
+      value: a valid noiseless value.
+      runs: the number of outputs to draw; enough that they can't all be equal by chance.
 
     Raises:
-      AssertionError: a point of the contract is broken; the message says which.
+      AssertionError: a requirement is not met; the message says which.
+
+    Example:
+      >>> from hockeystick.mechanisms import Laplace, check_mechanism
+      >>> check_mechanism(Laplace(1.0), 42.0)  # no error: it satisfies the protocol
     """
     event = mechanism.event()
-    _require(isinstance(event, PrivacyEvent), f"event() returned {event!r}, which is no PrivacyEvent")
+    _require(isinstance(event, PrivacyEvent), f"event() returned {event!r}, which is not a PrivacyEvent")
     _require(hash(event) == hash(mechanism.event()) and event == mechanism.event(), "event() is not one value")
     _require(event.at(1) == event and event.at(0) == NO_EVENT, "event() is not normalised per unit of distance")
 

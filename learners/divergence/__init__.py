@@ -1,1 +1,1 @@
-"""Private estimation of KL divergence between many clients and the public."""
+"""Private estimates of the KL divergence between a public reference and the data of many clients."""

@@ -1,7 +1,7 @@
-"""Who holds how many records of which symbol: the private data of the divergence estimators.
+"""The private data of the divergence estimators: the counts of every client and symbol.
 
-Records are symbols 0, ..., k - 1, each of one client. Neighbouring data sets differ in one record's symbol, and the
-record stays with its client (replace-one), so that how many records each client has is the same in both, and public.
+Records are symbols 0, ..., k - 1, each of one client. Neighbouring data sets differ in the symbol of one record, which
+stays with its client (replace-one). So the number of records of each client is the same in both, and public.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Counts = npt.NDArray[np.int64]
 
 LARGEST = 2**31 - 1
 """The largest count of a cell."""
-_MOST_SYMBOLS = 2**32  # a place's symbol has 32 bits
-_PIECE = 1 << 20  # records whose keys are drawn at a time
+_MOST_SYMBOLS = 2**32  # the symbol of a place has 32 bits
+_PIECE = 1 << 20  # records whose keys are computed at a time
 
 
 def _table(value: object) -> sparse.csr_array:
     if not sparse.issparse(value):
-        raise InvalidDataError("table", value, "is no sparse matrix", "use ClientCounts.of_records")
+        raise InvalidDataError("table", value, "is not a sparse matrix", "use ClientCounts.of_records")
     found = sparse.csr_array(value)
     if found.dtype.kind not in "iu":
         raise InvalidDataError("table", found.data, "does not hold whole numbers")
     if found.shape[0] < 1 or found.shape[1] < 2:
-        raise InvalidDataError("table", found, "is too small", "give a row per client, two symbols or more")
+        raise InvalidDataError("table", found, "is too small", "give one row per client, and two symbols or more")
     if found.shape[1] > _MOST_SYMBOLS:
         raise InvalidDataError("table", found, f"has more than {_MOST_SYMBOLS} symbols", "merge rare ones")
     if found.nnz and (found.data.min() < 0 or found.data.max() > LARGEST):
@@ -45,13 +45,22 @@ def _table(value: object) -> sparse.csr_array:
 
 @frozen(eq=False)
 class ClientCounts:
-    """Counts of every client and symbol.
+    """The counts of every client and symbol.
 
     Args:
-        table: Sparse whole numbers >= 0 of shape (clients, symbols).
+        table: A sparse matrix of whole numbers >= 0, of shape (clients, symbols).
 
     Raises:
-        InvalidArgumentError: it is no such matrix.
+        InvalidDataError: ``table`` is not such a matrix.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts
+        >>> data = ClientCounts.of_records([0, 0, 0, 1, 2], [1, 1, 0, 2, 2], symbol_count=3)
+        >>> data.records(), data.total()
+        (array([3, 1, 1]), array([1, 2, 2]))
+        >>> data.capped(1, np.random.default_rng(1)).total()  # one record of each client
+        array([1, 0, 2])
     """
 
     table: sparse.csr_array = field(converter=_table, repr=False)
@@ -66,27 +75,27 @@ class ClientCounts:
         client_count: int | None = None,
         times: npt.ArrayLike | None = None,
     ) -> ClientCounts:
-        """The counts of records, given one by one, or so many at once.
+        """Returns the counts of records that are given one by one, or with multiplicities.
 
         Args:
             clients: The client of each record, 0, ..., n - 1, shape (N,).
-            symbols: Its symbol, 0, ..., k - 1, shape (N,).
+            symbols: The symbol of each record, 0, ..., k - 1, shape (N,).
             symbol_count: k >= 2.
-            client_count: n; one more than the largest client by default, which may tell who has records.
-            times: How many records each entry stands for, shape (N,); one by default.
+            client_count: n; by default one more than the largest client, which may reveal who has records.
+            times: The number of records of each entry, shape (N,); by default 1.
 
         Raises:
-            InvalidArgumentError: shapes that differ, or numbers out of range.
+            InvalidDataError: the shapes differ, or numbers are out of range.
         """
         k = integer("symbol_count", symbol_count, low=2)
-        who, what = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
-        if who.shape != what.shape:
-            raise InvalidDataError("symbols", what, f"has another shape than clients, {who.shape}")
-        n = (int(who.max(initial=-1)) + 1 or 1) if client_count is None else client_count
-        each = np.ones(len(who), dtype=np.int64) if times is None else _numbers("times", times, None)
-        if each.shape != who.shape:
-            raise InvalidDataError("times", each, f"has another shape than clients, {who.shape}")
-        return cls(sparse.coo_array((each, (who, what)), shape=(n, k)).tocsr())
+        owners, held = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
+        if owners.shape != held.shape:
+            raise InvalidDataError("symbols", held, f"has another shape than clients, {owners.shape}")
+        n = (int(owners.max(initial=-1)) + 1 or 1) if client_count is None else client_count
+        each = np.ones(len(owners), dtype=np.int64) if times is None else _numbers("times", times, None)
+        if each.shape != owners.shape:
+            raise InvalidDataError("times", each, f"has another shape than clients, {owners.shape}")
+        return cls(sparse.coo_array((each, (owners, held)), shape=(n, k)).tocsr())
 
     @property
     def clients(self) -> int:
@@ -99,35 +108,35 @@ class ClientCounts:
         return int(self.table.shape[1])
 
     def records(self) -> Counts:
-        """How many records each client has, shape (n,): public."""
+        """Returns the public number of records of each client, shape (n,)."""
         return np.asarray(self.table.sum(axis=1), dtype=np.int64)
 
     def total(self, cohort: npt.ArrayLike | None = None) -> Counts:
-        """h(x) over a cohort, shape (k,).
+        """Returns h(x), the counts of all symbols over a cohort, shape (k,).
 
         Args:
-            cohort: Clients, by number; everybody by default.
+            cohort: The indices of its clients; by default all.
 
         Raises:
-            InvalidArgumentError: a client that does not exist, or one named twice.
+            InvalidArgumentError: a client does not exist, or is named twice.
         """
         rows = self.table if cohort is None else self.table[checked_cohort(cohort, self.clients)]
         return np.asarray(rows.sum(axis=0), dtype=np.int64)
 
     def of_symbols(self, symbols: npt.ArrayLike, cohort: npt.ArrayLike | None = None) -> Counts:
-        """The counts that each client of a cohort has of some symbols, shape (clients asked, symbols asked)."""
-        asked = _numbers("symbols", symbols, self.symbols)
+        """Returns each client's counts of some symbols, shape (clients asked, symbols asked)."""
+        wanted = _numbers("symbols", symbols, self.symbols)
         rows = self.table if cohort is None else self.table[checked_cohort(cohort, self.clients)]
-        return np.asarray(rows[:, asked].todense(), dtype=np.int64)
+        return np.asarray(rows[:, wanted].todense(), dtype=np.int64)
 
     def at(self, symbols: npt.ArrayLike, cohorts: Sequence[npt.ArrayLike]) -> Counts:
-        """h of one symbol per round, each in that round's cohort, shape (rounds,)."""
-        asked = _numbers("symbols", symbols, self.symbols)
-        if len(asked) != len(cohorts):
-            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(asked)} symbols")
-        columns, found = self.table.tocsc(), np.zeros(len(asked), dtype=np.int64)
+        """Returns the count of one symbol per round, each in the cohort of that round, shape (rounds,)."""
+        wanted = _numbers("symbols", symbols, self.symbols)
+        if len(wanted) != len(cohorts):
+            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(wanted)} symbols")
+        columns, found = self.table.tocsc(), np.zeros(len(wanted), dtype=np.int64)
         present = np.zeros(self.clients, dtype=np.bool_)
-        for i, (symbol, cohort) in enumerate(zip(asked, cohorts, strict=True)):
+        for i, (symbol, cohort) in enumerate(zip(wanted, cohorts, strict=True)):
             members = checked_cohort(cohort, self.clients)
             present[members] = True
             part = slice(columns.indptr[symbol], columns.indptr[symbol + 1])
@@ -136,46 +145,46 @@ class ClientCounts:
         return found
 
     def capped(self, most: int, rng: np.random.Generator, *, fill: int | None = None) -> ClientCounts:
-        """At most ``most`` records of each client, each subset of a client's as likely.
+        """Returns at most ``most`` records of each client; all subsets of a client's records are equally likely.
 
-        For the same state of the generator a replaced record changes one of its client's kept records at most, and none
-        of another client's; so the coins may be public, and a guarantee for records (or groups of them) of the capped
-        table is one for those of this table. One word is drawn, whatever the data.
+        For the same state of the generator a replaced record changes at most one kept record of its client, and none of
+        other clients. So the coins may be public, and a guarantee for records (or groups of them) of the capped table
+        is one for those of this table. One word is drawn, for any data.
 
         Args:
             most: B.
-            rng: Of the draws.
-            fill: A public symbol that is added to clients with fewer records, so that all have exactly B, and numbers
-                of records tell nothing.
+            rng: The source of the coins.
+            fill: A public symbol that is added to clients with fewer records, so that all have exactly B and the
+                numbers of records reveal nothing.
 
         Raises:
-            InvalidArgumentError: ``most`` is no integer >= 1, or ``fill`` no symbol.
+            InvalidArgumentError: ``most`` is not an integer >= 1, or ``fill`` is not a symbol.
         """
-        # A record's place is (client, symbol, which of the client's records of that symbol), and a client keeps the
-        # records with the B smallest keys. A place's key is a function of the drawn word and the place alone, and so
-        # is the order of equal keys: no data are in it. Replacing one of c records of symbol a by one of symbol b
+        # The place of a record is (client, symbol, index among the client's records of that symbol), and a client keeps
+        # the records with the B smallest keys. The key of a place, and the order of equal keys, depend only on the
+        # drawn word and the place, not on data. Replacing one of c records of symbol a by one of symbol b
         # vacates the place (a, c - 1), takes the first free place of b, and moves nobody else. So before and after the
         # client's places are R and one more. The B smallest of R and one more are the B - 1 smallest of R, and either
         # that one or the B-th of R: they differ in one place at most. Other clients' places are what they were.
         #
-        # Places in the order of the table would not do: between a and b each symbol's records would move up by one.
+        # Indices in the order of the table would not work: between a and b all records would move up by one.
         limit, source = integer("most", most, low=1), generator(rng)
         word = int(source.integers(0, 2**64, dtype=np.uint64))
         table, size = self.table.sorted_indices(), self.records()
-        kept, who = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
-        many = np.flatnonzero(size[who] > limit)
-        kept[many] = _smallest(word, who[many], table.indices[many], kept[many], limit)
-        found = sparse.csr_array((kept, table.indices, table.indptr), shape=table.shape)
+        remaining, owners = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
+        many = np.flatnonzero(size[owners] > limit)
+        remaining[many] = _smallest(word, owners[many], table.indices[many], remaining[many], limit)
+        found = sparse.csr_array((remaining, table.indices, table.indptr), shape=table.shape)
         if fill is not None:
             symbol = integer("fill", fill, low=0, high=self.symbols - 1)
             lacking = np.maximum(limit - size, 0)
-            who = np.flatnonzero(lacking)
-            more = sparse.coo_array((lacking[who], (who, np.full(len(who), symbol))), shape=table.shape)
+            owners = np.flatnonzero(lacking)
+            more = sparse.coo_array((lacking[owners], (owners, np.full(len(owners), symbol))), shape=table.shape)
             found = found + more.tocsr()
         return ClientCounts(sparse.csr_array(found))
 
     def neighbours(self) -> Iterator[ClientCounts]:
-        """All data sets in which one record has another symbol: for small examples."""
+        """Yields all data sets in which one record has another symbol: for small examples."""
         dense = np.asarray(self.table.todense())
         for client, y, x in itertools.product(range(self.clients), range(self.symbols), range(self.symbols)):
             if x != y and dense[client, y]:
@@ -185,10 +194,10 @@ class ClientCounts:
 
 
 def checked_cohort(value: npt.ArrayLike, clients: int) -> npt.NDArray[np.int64]:
-    """Clients by number, each once, at least one.
+    """Returns the indices of a cohort's clients, at least one, each once.
 
     Raises:
-        InvalidArgumentError: they are not, or do not exist.
+        InvalidArgumentError: the cohort is empty, or a client does not exist or is named twice.
     """
     found = _numbers("cohort", value, clients)
     if not len(found) or len(np.unique(found)) != len(found):
@@ -199,7 +208,7 @@ def checked_cohort(value: npt.ArrayLike, clients: int) -> npt.NDArray[np.int64]:
 def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[np.int64]:
     found = as_array(name, value, data=True)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise InvalidDataError(name, found, "is no list of whole numbers")
+        raise InvalidDataError(name, found, "is not a list of whole numbers")
     if found.size and (found.min() < 0 or (below is not None and found.max() >= below)):
         most = "" if below is None else f", ..., {below - 1}"
         raise InvalidDataError(name, found, f"holds a number outside 0{most}")
@@ -212,10 +221,10 @@ def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[
 def _smallest(
     word: int, clients: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], counts: Counts, limit: int
 ) -> Counts:
-    """How many records of each cell are among the ``limit`` with the smallest keys of their client.
+    """The number of records of each cell among the ``limit`` with the smallest keys of their client.
 
-    Cells are in the order of clients and symbols. Records are looked at some at a time, so that memory is for these,
-    the cells, and the ``limit`` records of the client that the next piece may go on with.
+    Cells are in the order of clients and symbols. Records are processed in pieces, so memory is needed only for one
+    piece, the cells, and the ``limit`` records of the client that the next piece may continue.
     """
     ends, found = np.cumsum(counts), np.zeros(len(counts), dtype=np.int64)
     cells, keys = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
@@ -226,9 +235,9 @@ def _smallest(
         cells = np.concatenate([cells, at])
         keys = np.concatenate([keys, _keys(word, which, symbols[at], clients[at])])
         order = np.lexsort((keys, clients[cells]))  # stable: equal keys are in the order of their places
-        who = clients[cells[order]]
-        first = np.flatnonzero(np.diff(who, prepend=-1))
-        rank = np.arange(len(who)) - np.repeat(first, np.diff(first, append=len(who)))
+        owners = clients[cells[order]]
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        rank = np.arange(len(owners)) - np.repeat(first, np.diff(first, append=len(owners)))
         order = np.sort(order[rank < limit])
         cells, keys = cells[order], keys[order]
         goes_on = clients[cells] == clients[cells[-1]]
@@ -240,9 +249,9 @@ def _smallest(
 def _keys(
     word: int, which: npt.NDArray[np.int64], symbols: npt.NDArray[np.integer], clients: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """A random function of places, given by a word: Philox 4x32-10 of Salmon, Moraes, Dror & Shaw 2011, 64 bits of it.
+    """A pseudo-random function of places, keyed by a word: Philox 4x32-10 (Salmon, Moraes, Dror & Shaw 2011).
 
-    As a counter a place has 32 bits for which record of its symbol it is, 32 for the symbol, and 64 for the client.
+    A place is a counter with 32 bits for the index among records of its symbol, 32 for the symbol, 64 for the client.
     """
     a, b, c = (np.asarray(each).astype(np.uint64) for each in (which, symbols, clients))
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)

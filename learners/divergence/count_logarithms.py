@@ -1,13 +1,13 @@
-"""From a private count to the logarithm of a frequency, and what one record more does to it.
+"""Logarithms of frequencies from private counts, and their sensitivity.
 
-The logarithm of an observed frequency is infinite at count 0, so that a release of it is private only if something is
-done about it. Three ways, of which the first two hold for every data set:
+The logarithm of an observed frequency is infinite at count 0, so its release needs one of three rules to be private;
+the first two hold for every data set:
 
 * :class:`Smoothed`: a public pseudo-count a is added to every cell, P(x) = (h(x) + a)/(N + a k).
 * :class:`Harmonic`: ln P(x) is estimated by psi(h + 1) - psi(N + 1) = H_h - H_N, which is finite at h = 0 and unbiased
   up to (1 - p)^(N+1)/((N + 1) p) for h of law Bin(N, p).
-* :class:`AssumedCounts`: every count is assumed to be at least h_min in both neighbours. What is built on it is private
-  under that assumption alone, and says so.
+* :class:`AssumedCounts`: every count is assumed to be at least h_min in both neighbours. Estimators with this rule are
+  private only under that assumption, and state it.
 
 Neighbouring data sets differ in one record's symbol, or in those of up to ``group`` records (replace-one, N fixed).
 """
@@ -48,51 +48,58 @@ def _records(value: object) -> int:
 
 @frozen
 class CountLogarithm(ABC):
-    """Base: how a frequency and its logarithm are read off counts, and how far a changed record moves the latter."""
+    """Base of the rules: frequencies and their logarithms from counts, and the sensitivity of the logarithms."""
 
     @abstractmethod
     def mass(self, records: int, symbols: int) -> float:
-        """What counts are divided by: P(x) = (h(x) + something)/mass."""
+        """Returns the denominator M of the frequency P(x) = (h(x) + …)/M."""
 
     @abstractmethod
     def frequencies(self, counts: npt.ArrayLike, records: npt.ArrayLike, symbols: int) -> FloatArray:
-        """P(x), of counts of any shape; ``records`` are N, or as many as counts."""
+        """Returns P(x) for counts of any shape; ``records`` is N, or one number for each count."""
 
     @abstractmethod
     def logarithms(self, counts: npt.ArrayLike, records: npt.ArrayLike, symbols: int) -> FloatArray:
-        """ln P(x), of counts of any shape."""
+        """Returns ln P(x) for counts of any shape."""
 
     @abstractmethod
     def largest_rise(self, group: int = 1) -> float:
-        """The most by which ln P(x) rises where ``group`` records come to x, whatever the data; rounded up.
+        """Returns the largest rise of ln P(x) when ``group`` records move to x, over all data; rounded up.
 
         Raises:
-            InvalidArgumentError: ``group`` is no integer from 1 to 2^53.
+            InvalidArgumentError: ``group`` is not an integer from 1 to 2^53.
         """
 
     @abstractmethod
     def least_rise(self, records: int) -> float:
-        """The least by which ln P(x) rises where a record comes to x, of ``records`` in all; rounded down.
+        """Returns the least rise of ln P(x) when one of ``records`` records moves to x; rounded down.
 
         Raises:
-            InvalidArgumentError: ``records`` is no integer from 1 to 2^53.
+            InvalidArgumentError: ``records`` is not an integer from 1 to 2^53.
         """
 
     @property
     def assumption(self) -> str | None:
-        """What has to be assumed of the data; None if nothing has to be."""
+        """The assumption on the data, or None."""
         return None
 
 
 @frozen
 class Smoothed(CountLogarithm):
-    """Adds a public pseudo-count to every cell.
+    """A rule that adds a public pseudo-count to every cell.
 
     Args:
         pseudo_count: a > 0. With a >= 1 a record moves a logarithm by at most ln 2; with a = 0.01 by ln 101.
 
     Raises:
-        InvalidArgumentError: it is not in [1e-9, 1e9].
+        InvalidArgumentError: ``pseudo_count`` is not in [1e-9, 1e9].
+
+    Example:
+        >>> from hockeystick.learners import Smoothed
+        >>> Smoothed(1.0).logarithms([0, 5, 15], records=20, symbols=3).round(3)
+        array([-3.135, -1.344, -0.363])
+        >>> round(Smoothed(1.0).largest_rise(), 3), round(Smoothed(0.01).largest_rise(), 3)  # sensitivities
+        (0.693, 4.615)
     """
 
     pseudo_count: float = field(default=1.0, converter=_pseudo_count)
@@ -116,9 +123,14 @@ class Smoothed(CountLogarithm):
 
 @frozen
 class Harmonic(CountLogarithm):
-    """Takes harmonic numbers for logarithms: no pseudo-count, hardly any bias, and no assumption.
+    """A rule with harmonic numbers for logarithms: no pseudo-count, hardly any bias, and no assumption.
 
     A record moves a logarithm by 1/(h + 1) <= 1.
+
+    Example:
+        >>> from hockeystick.learners import Harmonic
+        >>> Harmonic().logarithms([0, 5, 15], records=20, symbols=3).round(3), round(Harmonic().largest_rise(), 3)
+        (array([-3.598, -1.314, -0.28 ]), 1.0)
     """
 
     def mass(self, records: int, symbols: int) -> float:
@@ -134,7 +146,7 @@ class Harmonic(CountLogarithm):
         n = _group(group)
         if n <= _SUMMED:
             return math.fsum(1.0 / i for i in range(1, n + 1)) * _UP
-        # Euler and Maclaurin's sum up to a positive term: the next one is negative, and at n = 65 below 1e-13.
+        # The Euler–Maclaurin series up to a positive term; the next one is negative and below 1e-13 at n = 65.
         return (math.log(n) + np.euler_gamma + 0.5 / n - 1 / (12 * n**2) + 1 / (120 * n**4)) * _UP
 
     def least_rise(self, records: int) -> float:
@@ -143,13 +155,21 @@ class Harmonic(CountLogarithm):
 
 @frozen
 class AssumedCounts(CountLogarithm):
-    """Takes logarithms of counts as they are, none of which is below ``least`` in either neighbour, by assumption.
+    """A rule with exact logarithms, under the assumption that no count is below ``least`` in either neighbour.
 
     Args:
         least: h_min >= 1.
 
     Raises:
-        InvalidArgumentError: it is no integer >= 1.
+        InvalidArgumentError: ``least`` is not an integer >= 1.
+
+    Example:
+        >>> from hockeystick.learners import AssumedCounts
+        >>> rule = AssumedCounts(5)
+        >>> rule.logarithms([5, 15], records=20, symbols=2).round(3), round(rule.largest_rise(), 3)
+        (array([-1.386, -0.288]), 0.182)
+        >>> rule.assumption
+        'every count of every queried symbol is at least 5, in both data sets'
     """
 
     least: int = field(converter=_least)
@@ -180,11 +200,13 @@ class AssumedCounts(CountLogarithm):
 
 
 def count_logarithm(value: object) -> CountLogarithm:
-    """``value``, if it is one of the three ways.
+    """Returns ``value``, one of the three rules.
 
     Raises:
-        InvalidArgumentError: it is not.
+        InvalidArgumentError: ``value`` is not a rule.
     """
     if not isinstance(value, CountLogarithm):
-        raise InvalidArgumentError("logarithm", value, "is none", "use Smoothed(), Harmonic() or AssumedCounts(2)")
+        raise InvalidArgumentError(
+            "logarithm", value, "is not a CountLogarithm", "use Smoothed(), Harmonic() or AssumedCounts(2)"
+        )
     return value

@@ -1,14 +1,14 @@
-"""Private estimates of KL(Pi || P) where nobody is trusted: clients add shares of noise, and only sums are ever seen.
+"""Private estimates of KL(Pi || P) without a trusted party: clients add shares of noise, and only sums are seen.
 
-The clients of a cohort add to their counts of the symbols that were drawn, each client its own share of whole-number
-noise, and secure aggregation shows the server the sums alone. The sums are what is published; frequencies, ratios,
-logarithms, the multiplier and corrections of bias are post-processing. After Scott, Biswas, Cormode & Maple 2024 (arXiv
-2411.16478), Algorithm 3, corrected: noise is on counts and for the records of the cohort; a symbol is asked for once,
-however often it was drawn; and what is clamped is the noisy frequency.
+Each client of a cohort adds its own share of whole-number noise to its counts of the drawn symbols, and secure
+aggregation reveals only the sums to the server. The sums are published; frequencies, ratios, logarithms, the multiplier
+and corrections of bias are post-processing. After Scott, Biswas, Cormode & Maple 2024 (arXiv
+2411.16478), Algorithm 3, corrected: the noise is on counts and for the records of the cohort; a symbol is asked for
+once, however often it was drawn; and the noisy frequency is clamped.
 
-What one record costs is the exact law of the noise of those clients that surely answer and keep it to themselves,
-shifted once for each published count that the record changes: two with one cohort, one with disjoint cohorts, and as
-many as the record's client is asked for either symbol with cohorts drawn anew each round.
+The cost of one record is that of the exact law of the survivors' noise, shifted once for each published count that the
+record changes: two with one cohort, one with disjoint cohorts, and with a fresh cohort each round as many as the rounds
+in which the record's client is asked for one of the two symbols.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
 Law = Literal["skellam", "discrete gaussian", "polya"]
 Aggregation = Literal["ideal", "masked"]
 
-_SURE = 5.0  # standard deviations of a noisy frequency above 0, from which its bias is corrected
+_SURE = 5.0  # the bias of a noisy frequency is corrected if it is this many standard deviations above 0
 
 
 def _average(value: object) -> QueryAverage:
     if not isinstance(value, QueryAverage):
-        raise InvalidArgumentError("average", type(value).__name__, "is no QueryAverage", "use QueryAverage.drawn")
+        raise InvalidArgumentError("average", type(value).__name__, "is not a QueryAverage", "use QueryAverage.drawn")
     if value.weighting != "record":
         raise InvalidArgumentError("average", value.weighting, "weights by client", "use weighting='record'")
     return value
@@ -64,12 +64,12 @@ def _group(value: object) -> int:
 
 @frozen(kw_only=True)
 class Bits:
-    """Communication of one run, in bits for each client that is asked.
+    """The communication of one run, in bits for each client that is asked.
 
     Attributes:
-        down: The different symbols that it is asked for.
-        up: One residue for each of them.
-        residues: How many it sends.
+        down: The bits of the different symbols that it is asked for.
+        up: The bits of one residue for each of them.
+        residues: The number of residues that it sends.
     """
 
     down: int
@@ -79,14 +79,14 @@ class Bits:
 
 @frozen(kw_only=True)
 class NoisyCounts:
-    """What is published: noisy counts of the cohort, of which every estimate is post-processing.
+    """The published noisy counts of a cohort, from which estimates are post-processing; see :class:`DistributedKL`.
 
     Attributes:
-        counts: Shape (u,), in units of records: sums over those who have answered.
-        deviations: Standard deviations of the noise on them, shape (u,): of the shares of those who have answered.
-        simulated: Whether the noise was simulated, so that it is no release.
-        average: The public plan, as those have answered it: its cohorts and records are theirs.
-        bits: What each client of the first cohort sent and received.
+        counts: Sums over the clients that answered, in records, shape (u,).
+        deviations: The standard deviations of their noise, shape (u,), with the shares of the clients that answered.
+        simulated: Whether the noise was simulated, so that it is not a release.
+        average: The public plan with the cohorts and records of the clients that answered.
+        bits: The communication of each client of the first cohort.
     """
 
     counts: FloatArray = field(repr=False, eq=False)
@@ -97,18 +97,18 @@ class NoisyCounts:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on a count; the largest, where cohorts have answered in different numbers."""
+        """The largest standard deviation of the noise on a count."""
         return float(self.deviations.max())
 
     def estimate(self, multiplier: float = 0.0, *, floor: float | None = None, debias: bool = False) -> float:
-        """lambda*U - V, for any multiplier: see :func:`estimates`."""
+        """Returns λ·U − V for any multiplier; see :func:`estimates`."""
         spread = self.deviations if debias else 0.0
         return float(estimates(self.average, self.counts, multiplier, deviation=spread, floor=floor))
 
 
 @frozen(kw_only=True)
 class DistributedKL:
-    """Publishes noisy counts of the symbols that were drawn, as sums over a cohort.
+    """Publishes noisy counts of the drawn symbols, as sums over a cohort.
 
     Neighbours differ in ``group`` records of one client, each replaced by any other symbol (replace-one; the numbers of
     clients and of their records are public).
@@ -116,13 +116,24 @@ class DistributedKL:
     Source: Scott, Biswas, Cormode & Maple 2024, Algorithm 3, corrected.
 
     Args:
-        average: What is asked, of whom.
+        average: The symbols and the cohorts.
         shares: The noise that each client adds to each count, with ``rise=1`` and ``fall=0``. Its ``survivors`` are
-            the clients of a cohort that surely answer and do not tell their noise.
-        group: Records of one client that may be replaced.
+            the clients of a cohort that certainly answer and keep their noise secret.
+        group: The number of records of one client that may be replaced.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or more survivors than the smallest cohort has clients.
+        InvalidArgumentError: an argument is outside its domain, or there are more survivors than clients in the
+            smallest cohort.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, DistributedKL, QueryAverage
+        >>> symbols = np.repeat([0, 1, 2, 3], [400, 300, 200, 100])  # of 1000 clients with one record each
+        >>> data = ClientCounts.of_records(np.arange(1000), symbols, symbol_count=4)
+        >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), samples=100, rng=np.random.default_rng(1))
+        >>> estimator = DistributedKL.calibrated(average, epsilon=1.0, delta=0.0, law="polya")
+        >>> estimator.simulate(data, np.random.default_rng(1), runs=1)  # noisy sums over all clients
+        array([[401., 305., 197., 104.]])
     """
 
     average: QueryAverage = field(converter=_average)
@@ -132,9 +143,14 @@ class DistributedKL:
     @shares.validator
     def _shares_are_for_one_count(self, _: object, value: object) -> None:
         if not isinstance(value, Shares):
-            raise InvalidArgumentError("shares", value, "are no noise shares", "use DistributedKL.calibrated")
+            raise InvalidArgumentError(
+                "shares",
+                value,
+                "is not an instance of SkellamShares, DiscreteGaussianShares or PolyaShares",
+                "use DistributedKL.calibrated",
+            )
         if (value.rise, value.fall) != (1, 0):
-            raise InvalidArgumentError("shares", value, "are not for one count", "give rise=1 and fall=0")
+            raise InvalidArgumentError("shares", value, "are not for one count", "use rise=1 and fall=0")
         if value.survivors > min(len(cohort) for cohort in self.average.cohorts):
             raise InvalidArgumentError("survivors", value.survivors, "are more than the smallest cohort has clients")
 
@@ -149,18 +165,19 @@ class DistributedKL:
         survivors: int | None = None,
         group: int = 1,
     ) -> DistributedKL:
-        """The estimator of least noise that is (epsilon, delta)-DP, by the exact law of the survivors' noise.
+        """Returns the estimator with the least noise that is (ε, δ)-DP, by the exact law of the noise.
 
         Args:
-            average: What is asked, of whom.
-            epsilon, delta: The target; delta may be 0 for "polya" alone.
-            law: Of the shares.
-            survivors: Clients of each cohort that surely answer and do not tell their noise; all by default.
-            group: Records of one client that may be replaced.
+            average: The symbols and the cohorts.
+            epsilon, delta: The target; delta may be 0 only for "polya".
+            law: The law of the shares.
+            survivors: The number of clients of each cohort that certainly answer and keep their noise secret; by
+                default all.
+            group: The number of records of one client that may be replaced.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
-            NumericalError: no noise can be shown to reach the target.
+            NumericalError: no noise can be shown to meet the target.
         """
         plan, allowed = _average(average), probability("delta", delta)
         count = min(len(cohort) for cohort in plan.cohorts) if survivors is None else survivors
@@ -176,7 +193,7 @@ class DistributedKL:
                     return found
                 scale = math.nextafter(scale, math.inf)
         kind = SkellamShares if law == "skellam" else DiscreteGaussianShares
-        # Two counts or one are what shares are calibrated for; the squares of more shifts add up, for a first guess.
+        # Shares can be calibrated for one or two counts; the guess for more adds up the squares of the shifts.
         rise = many if moves <= 2 else math.ceil(many * math.sqrt(moves))
         first = kind.calibrated(
             epsilon=epsilon, delta=allowed, survivors=whole, rise=rise, fall=many if moves == 2 else 0
@@ -201,25 +218,25 @@ class DistributedKL:
     # --- privacy -----------------------------------------------------------------------------------------------------
 
     def event(self) -> PrivacyEvent:
-        """What one record, or a client's group of records, costs whoever sees the sums and the other clients' noise.
+        """Returns the cost of one record, or of a client's group, against those who see sums and other clients' noise.
 
-        A group moves counts by its size in all, up and down; as the noise's law is log-concave, no way of sharing that
-        out over symbols is told apart more easily than one.
+        A group moves counts up and down by its size in total; because the noise is log-concave, concentrating the
+        change on one symbol is the easiest to detect.
         """
         one = evolve(self.shares, rise=self.group).event()
         return compose((one, changed_counts(self.average)))
 
     def graph(self) -> AccountantGraph:
-        """The plan: the noisy counts are one release; estimates are behind them.
+        """Returns the plan: the noisy counts are one release, the estimates are post-processing.
 
-        Views: "output" sees the estimate, "server" the sums that it is made of; both cost the same. In either the
-        noise of all but the survivors is known.
+        The view "output" sees the estimate, "server" the sums; both cost the same. In either the noise of all but the
+        survivors is known.
         """
-        sure, asked = self.shares.survivors, min(len(cohort) for cohort in self.average.cohorts)
+        sure, requested = self.shares.survivors, min(len(cohort) for cohort in self.average.cohorts)
         return (
             record_graph(
                 self.group,
-                f"of each cohort at least {sure} of {asked} clients answer and do not tell their noise",
+                f"of each cohort at least {sure} of {requested} clients answer and do not tell their noise",
                 "the server sees no more of a cohort's messages than their sum (secure aggregation)",
             )
             .release("counts", self.event(), reads=("records", "coins"))
@@ -230,56 +247,56 @@ class DistributedKL:
 
     @property
     def factor(self) -> int:
-        """What clients multiply their counts by."""
+        """The factor by which clients multiply their counts."""
         return self.shares.factor if isinstance(self.shares, DiscreteGaussianShares) else 1
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on a count, in records, where the whole of the smallest cohort answers."""
+        """The standard deviation of the noise on a count, in records, if the whole smallest cohort answers."""
         answering = min(len(cohort) for cohort in self.average.cohorts)
         return math.sqrt(evolve(self.shares, survivors=answering).variance()) / self.factor
 
     def deviations(self, average: QueryAverage | None = None) -> FloatArray:
-        """Standard deviation of the noise on each count, in records, shape (u,).
+        """Returns the standard deviation of the noise on each count, in records, shape (u,).
 
         Args:
-            average: The plan as it was answered (``QueryAverage.answered_by``); by everybody by default.
+            average: The plan as it was answered (``QueryAverage.answered_by``); by default by all clients.
         """
         found = np.empty(len(self.average.symbols))
-        for who, columns in _by_cohort_size(average or self.average):
-            found[columns] = math.sqrt(evolve(self.shares, survivors=who).variance()) / self.factor
+        for clients, columns in _by_cohort_size(average or self.average):
+            found[columns] = math.sqrt(evolve(self.shares, survivors=clients).variance()) / self.factor
         return found
 
     def modulus(self) -> int:
-        """R: the sums are found modulo R, with room for all records of a cohort and eight deviations of the noise."""
+        """Returns the modulus R of the sums, with room for all records of a cohort and eight deviations of noise."""
         largest = max(len(cohort) for cohort in self.average.cohorts)
         spread = math.sqrt(evolve(self.shares, survivors=largest).variance())
         return modulus_for(self.factor * float(self.average.records.max()), spread)
 
     def bits(self) -> Bits:
-        """What each client of a fixed cohort, or one that is asked once, sends and receives."""
-        asked = len(self.average.symbols) if len(self.average.cohorts) == 1 else 1
+        """Returns the communication of each client of a fixed cohort, or of one that is asked once."""
+        requested = len(self.average.symbols) if len(self.average.cohorts) == 1 else 1
         symbol = max(1, (self.average.symbol_count - 1).bit_length())
-        return Bits(down=asked * symbol, up=asked * (self.modulus().bit_length() - 1), residues=asked)
+        return Bits(down=requested * symbol, up=requested * (self.modulus().bit_length() - 1), residues=requested)
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` published vectors of noisy counts, shape (runs, u), in records; everybody answers."""
+        """Returns ``runs`` vectors of noisy counts, shape (runs, u), in records; all clients answer."""
         counts, source = self.average.counts(data), generator(rng)
         found = np.empty((run_count(runs), len(counts)))
-        for who, columns in _by_cohort_size(self.average):
-            noisy = evolve(self.shares, survivors=who).simulate(self.factor * counts[columns], source, len(found))
+        for clients, columns in _by_cohort_size(self.average):
+            noisy = evolve(self.shares, survivors=clients).simulate(self.factor * counts[columns], source, len(found))
             found[:, columns] = noisy / self.factor
         return found
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln P(output | data0)/P(output | data1) of noisy counts of shape (runs, u)."""
+        """Returns ln(P(output | data0)/P(output | data1)) for noisy counts of shape (runs, u)."""
         drawn = np.rint(np.asarray(output, dtype=np.float64) * self.factor).astype(np.int64)
         here, there = (self.factor * self.average.counts(data) for data in (data0, data1))
         total = np.zeros(len(drawn))
-        for who, columns in _by_cohort_size(self.average):
-            shares = evolve(self.shares, survivors=who)
+        for clients, columns in _by_cohort_size(self.average):
+            shares = evolve(self.shares, survivors=clients)
             total += shares.log_likelihood_ratio(drawn[:, columns], here[columns], there[columns])
         return total
 
@@ -294,19 +311,19 @@ class DistributedKL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> NoisyCounts:
-        """One run with a share of secure noise for each client: what a deployment does, in one process.
+        """Returns the result of one run with a share of secure noise for each client, in one process.
 
-        Estimates are of those who answer: sums are divided by their records.
+        Estimates refer to the clients that answer: sums are divided by the number of their records.
 
         Args:
-            data: Everybody's counts.
-            answering: The clients that answer, by number; all by default. Who does must not depend on records.
-            aggregation: "ideal", or "masked" to play the masks of secure aggregation.
+            data: The counts of all clients.
+            answering: The indices of the clients that answer; by default all. They must not depend on records.
+            aggregation: "ideal", or "masked" to simulate the masks of secure aggregation.
             ledger, name, reads, noise: As for a mechanism's release.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or data that do not fit the public plan.
-            AggregationError: fewer clients of a cohort answer than the noise was made for.
+            InvalidArgumentError: an argument is outside its domain, or the data do not fit the public plan.
+            AggregationError: fewer clients of a cohort answer than the noise is calibrated for.
             SecureReleaseUnavailableError: there is no secure source of noise.
             HockeystickError: the ledger refuses.
         """
@@ -316,7 +333,9 @@ class DistributedKL:
         average = self.average.answered_by(cohort[own] for (cohort, _), own in zip(counts, here, strict=True))
 
         def drawn() -> NoisyCounts:
-            sums = [self._summed(own, who, source, aggregation) for (_, own), who in zip(counts, here, strict=True)]
+            sums = [
+                self._summed(own, clients, source, aggregation) for (_, own), clients in zip(counts, here, strict=True)
+            ]
             return NoisyCounts(
                 counts=np.concatenate(sums) / self.factor,
                 deviations=self.deviations(average),
@@ -328,18 +347,18 @@ class DistributedKL:
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def _answering(self, cohort: npt.NDArray[np.int64], present: list[int] | None) -> list[int]:
-        """Who of a cohort answers, by place in it."""
+        """The indices in a cohort of the clients that answer."""
         here = np.arange(len(cohort)) if present is None else np.flatnonzero(np.isin(cohort, present))
         if len(here) < self.shares.survivors:
             raise too_few(len(here), len(cohort), self.shares.survivors)
         return [int(i) for i in here]
 
     def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], IntArray]]:
-        """Each cohort with its clients' counts of what they are asked for."""
+        """Each cohort with its clients' counts of the symbols that they are asked for."""
         self.average.counts(data)  # refuses data that do not fit
         symbols, cohorts = self.average.symbols, self.average.cohorts
-        asked = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
-        return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, asked, strict=True)]
+        requested = [symbols] if len(cohorts) == 1 else [symbols[i : i + 1] for i in range(len(symbols))]
+        return [(cohort, data.of_symbols(part, cohort)) for cohort, part in zip(cohorts, requested, strict=True)]
 
     def _summed(self, own: IntArray, here: list[int], noise: Noise, aggregation: Aggregation) -> IntArray:
         messages = self.factor * own
@@ -363,7 +382,7 @@ class DistributedKL:
         return protocol.unmask({i: protocol.mask(i, messages[i]) for i in here})
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
-        """Data sets that differ in one record, in as many published counts as one can; of one cohort."""
+        """Returns data sets of one cohort that differ in one record and in as many published counts as possible."""
         return self.average.worst_case_neighbours(0.0)
 
     # --- utility -----------------------------------------------------------------------------------------------------
@@ -371,14 +390,14 @@ class DistributedKL:
     def moments(
         self, data: ClientCounts, multiplier: float = 0.0, *, floor: float | None = None
     ) -> tuple[float, float]:
-        """Mean and variance of the estimate for these data and coins, exactly, over the noise: not private.
+        """Returns the exact mean and variance of the estimate over the noise, for these data and coins: not private.
 
-        The laws of the counts are independent; each estimate's term is added up over its law.
+        The counts are independent; each term of the estimate is summed over the law of its count.
         """
         counts = self.average.counts(data)
         mean = variance = 0.0
-        for who, columns in _by_cohort_size(self.average):
-            drawn, masses = evolve(self.shares, survivors=who).law()
+        for clients, columns in _by_cohort_size(self.average):
+            drawn, masses = evolve(self.shares, survivors=clients).law()
             for column in columns:
                 noisy = counts[column] + drawn / self.factor
                 term = self.average.shares[column] * _terms(self.average, noisy, int(column), multiplier, 0.0, floor)
@@ -388,26 +407,28 @@ class DistributedKL:
 
 
 def _by_cohort_size(average: QueryAverage) -> Iterable[tuple[int, npt.NDArray[np.intp]]]:
-    """Numbers of clients, and which symbols so many are asked for."""
+    """The cohort sizes, each with the columns of its symbols."""
     sizes = np.broadcast_to([len(cohort) for cohort in average.cohorts], average.symbols.shape)
     return ((int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes))
 
 
 def changed_counts(average: QueryAverage) -> int:
-    """How many published counts one record can change by one: the worst client's times asked for any two symbols.
+    """Returns the largest number of published counts that one record can change by one.
 
-    Two for a fixed cohort that is asked for two symbols or more, one for disjoint cohorts.
+    It is the largest number of times that a client is asked for any two symbols: two for a fixed cohort with two
+    symbols
+    or more, one for disjoint cohorts.
     """
     _, where = np.unique(average.symbols, return_inverse=True)
     clients = len(average.client_records)
-    asked = np.zeros((int(where.max()) + 1, clients), dtype=np.int64)
+    requested = np.zeros((int(where.max()) + 1, clients), dtype=np.int64)
     if len(average.cohorts) == 1:
-        asked[:, average.cohorts[0]] = 1
+        requested[:, average.cohorts[0]] = 1
     else:
         for symbol, cohort in zip(where, average.cohorts, strict=True):
-            asked[symbol, cohort] += 1
-    asked[:, average.client_records == 0] = 0
-    return max(1, int(np.sort(asked, axis=0)[-2:].sum(axis=0).max()))
+            requested[symbol, cohort] += 1
+    requested[:, average.client_records == 0] = 0
+    return max(1, int(np.sort(requested, axis=0)[-2:].sum(axis=0).max()))
 
 
 def estimates(
@@ -418,21 +439,22 @@ def estimates(
     deviation: float | FloatArray = 0.0,
     floor: float | None = None,
 ) -> FloatArray:
-    """lambda*U - V of published noisy counts, shape (...), for counts of shape (..., u).
+    """Returns λ·U − V of published noisy counts, shape (...) for counts of shape (..., u).
 
-    Frequencies are clamped from below, as noise makes counts negative: to that of a count of zero (or of half a record,
-    without smoothing), if no ``floor`` is given.
+    Frequencies are clamped from below, because noise can make counts negative: by default to that of a count of zero,
+    or
+    of half a record without smoothing.
 
     Args:
-        average: The public plan, as it was answered (``QueryAverage.answered_by``): N is of those who have answered.
+        average: The public plan as it was answered (``QueryAverage.answered_by``); N is for the clients that answered.
         counts: Noisy counts, in records.
-        multiplier: lambda >= 0.
-        deviation: Of the noise, of each count or of all, to take off the logarithm's bias sigma^2/(2 P^2) where P is
-            far from 0; 0 leaves it.
-        floor: Least frequency, > 0.
+        multiplier: λ ≥ 0.
+        deviation: The standard deviation of the noise of each count, or of all, to subtract the logarithm's bias
+            σ^2/(2 P^2) if P is far from 0; 0 for no correction.
+        floor: The least frequency, > 0.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     noisy = np.asarray(counts, dtype=np.float64)
     if noisy.shape[-1:] != average.symbols.shape or not np.isfinite(noisy).all():
@@ -448,7 +470,7 @@ def _terms(
     deviation: float | FloatArray,
     floor: float | None,
 ) -> FloatArray:
-    """lambda*(r - 1) - ln r of noisy counts of one symbol that is asked for, or of all in the last axis."""
+    """λ·(r − 1) − ln r for noisy counts of one symbol, or of all symbols on the last axis."""
     lam, spread = real("multiplier", multiplier, low=0.0), array("deviation", deviation, low=0.0)
     sizes = average.records if len(average.cohorts) == 1 else average.records[which]
     rule, k = average.logarithm, average.symbol_count
@@ -466,9 +488,9 @@ def _terms(
     return np.asarray(lam * (p / pi - 1.0) - (logs - np.log(pi)) - correction)
 
 
-def too_few(answered: int, asked: int, needed: int) -> AggregationError:
-    """The error where fewer clients answer than the noise is made for."""
-    return AggregationError(f"{answered} of {asked} clients have answered; the noise is made for {needed}")
+def too_few(answered: int, requested: int, needed: int) -> AggregationError:
+    """Returns the error for fewer answers than the noise is calibrated for."""
+    return AggregationError(f"{answered} of {requested} clients have answered; the noise is calibrated for {needed}")
 
 
 def _least(

@@ -1,4 +1,4 @@
-"""How the graphs of divergence estimators begin: what neighbouring records differ in, and what is public."""
+"""The sources and assumptions that the graphs of all divergence estimators share."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from hockeystick.accounting import AccountantGraph, Adjacency
 
 
 def record_graph(group: int, *assumptions: str | None) -> AccountantGraph:
-    """A graph with the private source "records" and the public source "coins", to which releases are to be added.
+    """Returns a graph with the private source "records" and the public source "coins", without releases.
 
     Args:
-        group: Records of one client whose symbols may be replaced.
-        assumptions: What else the guarantee rests on; None is nothing.
+        group: The number of records of one client whose symbols may be replaced.
+        assumptions: Further assumptions of the guarantee; None is skipped.
     """
     unit = "one record" if group == 1 else f"{group} records of one client"
     return (

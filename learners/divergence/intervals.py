@@ -1,17 +1,18 @@
-"""Confidence intervals for KL(Pi || P) from a published estimate, by public numbers alone.
+"""Confidence intervals for KL(Pi || P) from a published estimate and public numbers.
 
-An estimate is off for two reasons. The law of its noise is known. And the symbols are a sample of Pi, T draws, whose
-average has the mean D = KL(Pi || P) and a variance that depends on P. It has a public bound. Let r be at least e^-L,
-which smoothing or an assumption on counts gives. Then
+An estimate has two errors. The law of its noise is known. And the symbols are a sample of T draws from Pi, whose
+average has the mean D = KL(Pi || P) and a variance that depends on P, with a public bound. Let r be at least e^-L,
+which follows from smoothing or an assumption on counts. Then
 
     ln^2 r <= g (r - 1 - ln r),   g = L^2/(L - 1 + e^-L),
 
-as the quotient falls in r; and r - 1 - ln r has the mean D. Likewise its square is at most F times itself, with F its
-largest value for the ratios that are possible. So a query lambda*(r - 1) - ln r has a variance of at most C D - D^2,
-sqrt(C) = lambda sqrt(F) + |1 - lambda| sqrt(g), and the average one T times less. An interval holds the divergences
-that an estimate so far off does not speak against: near D = 0, where monitors live, that is as good as by noise alone.
+as the quotient decreases in r; and r - 1 - ln r has the mean D. Likewise its square is at most F times itself, with F
+its largest value over the possible ratios. So a query λ·(r − 1) − ln r has a variance of at most C D - D^2,
+sqrt(C) = λ sqrt(F) + |1 - λ| sqrt(g), and the average of T queries one of 1/T of that. An interval contains the
+divergences that the estimate does not reject; near D = 0, the usual case of a monitor, it is as short as with noise
+alone.
 
-That the average of T queries is nearly normal is the central limit theorem's word, and the one thing here not exact.
+The normal law of the average of T queries, by the central limit theorem, is the only approximation here.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import Gaussian, Laplace
+from hockeystick.mechanisms.contract.arguments import blocks
 
 _STEPS = 45  # of a bisection
-_GRID = 64  # divergences among which the largest plausible one is looked for
-_FAR = 1e6  # of two deviations, beyond which the smaller one makes no difference
+_GRID = 64  # divergences among which the largest plausible one is sought
+_FAR = 1e6  # ratio of two deviations beyond which the smaller one is negligible
 _NEAR = 1e-4  # L below which g loses digits
 
 
 @frozen(kw_only=True)
 class Spread:
-    """How far an estimate may be off where the divergence is D.
+    """The law of the error of an estimate at divergence D.
 
     Attributes:
-        noise: On the estimate.
-        largest: Of all divergences that are possible.
-        factor: C, see :func:`variance_factor`; 0 where all symbols are asked for.
-        samples: T; without meaning where ``factor`` is 0.
+        noise: The noise on the estimate.
+        largest: The largest possible divergence.
+        factor: C, see :func:`variance_factor`; 0 if all symbols are asked for.
+        samples: T; not used if ``factor`` is 0.
     """
 
     noise: Laplace | Gaussian
@@ -51,7 +53,7 @@ class Spread:
     samples: int
 
     def tail(self, off: FloatArray, divergence: FloatArray) -> FloatArray:
-        """The probability of an estimate that is off by ``off`` or more, on one side."""
+        """Returns the probability that an estimate is off by ``off`` or more, on one side."""
         s = sampling_deviation(divergence, factor=self.factor, samples=self.samples)
         if isinstance(self.noise, Gaussian):
             return np.asarray(ndtr(-off / np.hypot(self.noise.sigma, s)))
@@ -65,19 +67,19 @@ class Spread:
         return np.asarray(np.where(c > 1.0 / _FAR, both, alone))
 
     def reach(self, tail: float) -> float:
-        """How far off an estimate is with the probability ``tail`` on one side, by noise alone."""
+        """Returns the error that the noise alone exceeds with probability ``tail`` on one side."""
         if isinstance(self.noise, Gaussian):
             return -self.noise.sigma * float(ndtri(tail))
         return -self.noise.scale * math.log(2.0 * tail)
 
 
 def interval(estimates: FloatArray, spread: Spread, tail: float) -> tuple[FloatArray, FloatArray]:
-    """The ends of the sets of divergences for which an estimate so far off has at least the probability ``tail``.
+    """Returns the ends of the divergences for which such an estimate has at least the tail probability ``tail``.
 
     Args:
-        estimates: Of any shape.
-        spread: How far they may be off.
-        tail: On each side, below 1/2.
+        estimates: The estimates, of any shape.
+        spread: The law of their error.
+        tail: The tail probability on each side, below 1/2.
 
     Returns:
         Two arrays of that shape, within [0, largest].
@@ -98,22 +100,23 @@ def interval(estimates: FloatArray, spread: Spread, tail: float) -> tuple[FloatA
         return spread.tail(d - estimates, d)
 
     low = _edge(under, centre, np.zeros_like(centre), tail)
-    # Far above, the spread grows with D, too: look for the last divergence from the far end on.
-    inside, outside, open_ = centre.copy(), np.full_like(centre, most), np.ones(centre.shape, dtype=np.bool_)
-    for share in np.linspace(1.0, 0.0, _GRID + 1):
-        at = centre + share * (most - centre)
-        found = open_ & (over(at) >= tail)
-        inside[found] = at[found]
-        open_ &= ~found
-        outside[open_] = at[open_]
-    high = _edge(over, inside, np.where(inside >= most, most, outside), tail)
+    # Above the estimate the spread grows with D, too: search for the last plausible divergence from the far end.
+    shares = np.linspace(1.0, 0.0, _GRID + 1)[:, np.newaxis]
+    inside, outside = np.empty_like(centre), np.empty_like(centre)
+    for block in blocks(len(centre), _GRID):
+        at = centre[block] + shares * (most - centre[block])
+        plausible = spread.tail(at - estimates[block], at) >= tail
+        last = np.where(plausible.any(axis=0), plausible.argmax(axis=0), _GRID)
+        column = np.arange(len(last))
+        inside[block], outside[block] = at[last, column], np.where(last, at[last - 1, column], most)
+    high = _edge(over, inside, outside, tail)
     return low, high
 
 
 def _edge(
     plausible: Callable[[FloatArray], FloatArray], inside: FloatArray, outside: FloatArray, tail: float
 ) -> FloatArray:
-    """Where plausibility crosses ``tail``, on the outer side; ``outside`` itself if it is plausible, too."""
+    """The outer point at which plausibility crosses ``tail``; ``outside`` itself if it is plausible."""
     far = np.where(plausible(outside) >= tail, outside, inside)
     near, beyond = far.copy(), outside.copy()
     for _ in range(_STEPS):
@@ -124,11 +127,11 @@ def _edge(
 
 
 def sampling_deviation(divergence: FloatArray, *, factor: float, samples: int) -> FloatArray:
-    """Standard deviation of the average of T queries, at most, where the divergence is D; it does not fall in D.
+    """Returns a bound on the standard deviation of the average of T queries at divergence D; it increases in D.
 
     Args:
         divergence: D, of any shape.
-        factor: C, see :func:`variance_factor`; 0 for none.
+        factor: C, see :func:`variance_factor`.
         samples: T.
     """
     d = np.clip(divergence, 0.0, 0.5 * factor)
@@ -136,16 +139,16 @@ def sampling_deviation(divergence: FloatArray, *, factor: float, samples: int) -
 
 
 def largest_divergence(average: QueryAverage) -> float:
-    """L: no ratio is below e^-L, so that no divergence of such data from the reference is above it.
+    """Returns L such that no ratio is below e^-L, so that no divergence exceeds L.
 
     Args:
-        average: Of one cohort, smoothed or with counts that are bounded from below.
+        average: An average of one cohort, smoothed or with counts that are bounded from below.
     """
     return math.log(float(average.reference.max()) * _mass(average) / _least(average))
 
 
 def variance_factor(average: QueryAverage, multiplier: float) -> float:
-    """C: one query has a variance of at most C D - D^2, where the divergence is D."""
+    """Returns C such that one query has a variance of at most C D - D^2 at divergence D."""
     far = largest_divergence(average)
     logs = 2.0 + far if far < _NEAR else far * far / (far + math.expm1(-far))
     ratio = (int(average.records[0]) + _least(average)) / (_mass(average) * float(average.reference.min()))

@@ -1,10 +1,8 @@
-"""What secure aggregation is to be compared with: private estimates of KL(Pi || P) by other ways to a noisy histogram.
+"""Baselines for secure aggregation: private estimates of KL(Pi || P) from other noisy histograms.
 
-* :class:`LocalKL`: every client adds the whole noise to its own counts, and the server sees every message.
-* :class:`RandomizedKL`: every client has one record and tells its symbol by k-ary randomised response.
-* :class:`TrustedHistogram`: a trusted server adds noise to the counts, once, and not to the estimate.
-* :func:`full_histogram`: secure aggregation of all symbols' counts, not of those that were drawn alone.
-* :func:`exact_estimate` and :func:`no_privacy`: without any noise, and so without any guarantee.
+* :class:`LocalKL`: every client adds the full noise to its own counts, and the server sees every message.
+* :class:`RandomizedKL`: every client has one record and reports its symbol by k-ary randomised response.
+* :class:`TrustedHistogram`: a trusted server adds noise to the counts once, and not to the estimate.
 
 Neighbours differ in one record's symbol (replace-one). After Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478),
 sections 1 and 5; Warner 1965 for randomised response.
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,6 @@ from hockeystick.accounting.validate import array, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.distributed import Bits, DistributedKL, Law, NoisyCounts, Shares
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import QueryAverage
@@ -40,21 +37,21 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 
 def _plan(value: object) -> DistributedKL:
     if not isinstance(value, DistributedKL):
-        raise InvalidArgumentError("plan", type(value).__name__, "is no DistributedKL", "use .calibrated")
+        raise InvalidArgumentError("plan", type(value).__name__, "is not a DistributedKL", "use .calibrated")
     if value.shares.survivors != 1:
-        raise InvalidArgumentError("survivors", value.shares.survivors, "is not 1: one share must be the whole noise")
+        raise InvalidArgumentError("survivors", value.shares.survivors, "is not 1: one share must be the full noise")
     return value
 
 
 @frozen(kw_only=True)
 class WholeNoise:
-    """Base: noisy counts of which one share of noise is the whole noise.
+    """Base of the baselines with noisy counts in which one share is the full noise.
 
     Args:
-        plan: What is asked and the noise of a count, with ``survivors=1``.
+        plan: The queries and the noise of a count, with ``survivors=1``.
 
     Raises:
-        InvalidArgumentError: it is no such plan.
+        InvalidArgumentError: ``plan`` is not such a plan.
     """
 
     plan: DistributedKL = field(converter=_plan)
@@ -63,33 +60,45 @@ class WholeNoise:
     def calibrated(
         cls, average: QueryAverage, *, epsilon: float, delta: float, law: Law = "skellam", group: int = 1
     ) -> Self:
-        """The least noise on a count that is (epsilon, delta)-DP; arguments as for ``DistributedKL.calibrated``.
+        """Returns the baseline with the least noise on a count that is (ε, δ)-DP.
+
+        The arguments are those of ``DistributedKL.calibrated``.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
-            NumericalError: no noise can be shown to reach the target.
+            InvalidArgumentError: an argument is outside its domain.
+            NumericalError: no noise can be shown to meet the target.
         """
         whole = {"survivors": 1, "group": group}
         return cls(plan=DistributedKL.calibrated(average, epsilon=epsilon, delta=delta, law=law, **whole))
 
     def event(self) -> PrivacyEvent:
-        """What one record (or a client's group) costs."""
+        """Returns the cost of one record (or of a client's group)."""
         return self.plan.event()
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
-        """Data sets that differ in one record, in as many published counts as one can; of one cohort."""
+        """Returns data sets of one cohort that differ in one record and in as many published counts as possible."""
         return self.plan.worst_case_neighbours()
 
 
 @frozen(kw_only=True)
 class LocalKL(WholeNoise):
-    """Publishes every client's counts with the client's own, whole noise: nobody is trusted, nothing is aggregated.
+    """Publishes every client's counts with the client's own full noise: without a trusted party or aggregation.
 
-    The estimate reads their sum, whose noise has a standard deviation sqrt(clients) times that of one message.
+    The estimate is computed from their sum, whose noise has sqrt(clients) times the deviation of one message.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, DistributedKL, LocalKL, QueryAverage
+        >>> data = ClientCounts.of_records(np.arange(1000), np.repeat([0, 1], [700, 300]), symbol_count=2)
+        >>> average = QueryAverage.drawn(np.full(2, 0.5), data.records(), samples=10, rng=np.random.default_rng(1))
+        >>> target = {"epsilon": 1.0, "delta": 0.0, "law": "polya"}
+        >>> estimators = [kind.calibrated(average, **target) for kind in (LocalKL, DistributedKL)]
+        >>> [round(estimator.deviation, 1) for estimator in estimators]  # of the noise on a count, in records
+        [88.5, 2.8]
     """
 
     def graph(self) -> AccountantGraph:
-        """The plan: views "server" sees every message, "output" the estimate."""
+        """Returns the plan: the view "server" sees every message, "output" the estimate."""
         return (
             record_graph(self.plan.group)
             .release("messages", self.event(), reads=("records", "coins"))
@@ -100,34 +109,34 @@ class LocalKL(WholeNoise):
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on a count of the smallest cohort, in records."""
+        """The standard deviation of the noise on a count of the smallest cohort, in records."""
         return self.plan.deviation
 
     def bits(self) -> Bits:
-        """What each client sends and receives. Nothing is taken modulo anything; a message has room for its noise."""
+        """Returns the communication of each client. Messages are not reduced modulo R; they have room for noise."""
         return self.plan.bits()
 
     def messages(self, data: ClientCounts, client: int, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` messages of one client about all that it is asked for, shape (runs, asked), in records.
+        """Returns ``runs`` messages of one client about its symbols, shape (runs, asked), in records.
 
         Raises:
-            InvalidArgumentError: data that do not fit the plan, or a client that is not asked for anything.
+            InvalidArgumentError: the data do not fit the plan, or the client is not asked for anything.
         """
         average = self.plan.average
         average.counts(data)  # refuses data that do not fit
-        asked = np.array([client in cohort for cohort in average.cohorts])
-        symbols = average.symbols[np.broadcast_to(asked, average.symbols.shape)]
+        requested = np.array([client in cohort for cohort in average.cohorts])
+        symbols = average.symbols[np.broadcast_to(requested, average.symbols.shape)]
         if not len(symbols):
             raise InvalidArgumentError("client", client, "is not asked for anything")
         own = data.of_symbols(symbols, [client])[0]
         return _noisy(self.plan.shares, self.plan.factor, own, rng, runs)
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` sums of the messages, shape (runs, u), in records: all that an estimate reads."""
+        """Returns ``runs`` sums of the messages, from which estimates are computed, shape (runs, u), in records."""
         return self.plan.simulate(data, rng, runs)
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln P(output | data0)/P(output | data1) of sums of shape (runs, u); less than what the messages tell."""
+        """Returns ln(P(output | data0)/P(output | data1)) for sums (runs, u), which reveal less than messages."""
         return self.plan.log_likelihood_ratio(output, data0, data1)
 
     def release(
@@ -139,20 +148,30 @@ class LocalKL(WholeNoise):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> NoisyCounts:
-        """The sum of all clients' messages, each with secure noise; arguments as for a mechanism's release."""
+        """Returns the sum of all clients' messages with secure noise; arguments as for a mechanism's release."""
         return self.plan.release(data, ledger=ledger, name=name, reads=reads, noise=noise)
 
 
 @frozen(kw_only=True)
 class TrustedHistogram(WholeNoise):
-    """Publishes a cohort's counts of the symbols that were drawn, to which a trusted server added noise once.
+    """Publishes a cohort's counts of the drawn symbols with noise that a trusted server adds once.
 
-    The estimates are those of ``DistributedKL``, with the noise of its guaranteed survivors and no more. Where counts
-    are large that is better than noise on the estimate (``TrustedKL``), whose sensitivity is that of an empty cell.
+    The estimates are those of ``DistributedKL`` with only the noise of its guaranteed survivors. If counts are large,
+    that is better than noise on the estimate (``TrustedKL``), whose sensitivity is that of an empty cell.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, QueryAverage, TrustedHistogram
+        >>> data = ClientCounts.of_records(np.arange(1000), np.repeat([0, 1], [700, 300]), symbol_count=2)
+        >>> average = QueryAverage.drawn(np.full(2, 0.5), data.records(), samples=10, rng=np.random.default_rng(1))
+        >>> baseline = TrustedHistogram.calibrated(average, epsilon=1.0, delta=0.0, law="polya")
+        >>> baseline.simulate(data, np.random.default_rng(1), runs=2)
+        array([[701., 305.],
+               [697., 304.]])
     """
 
     def graph(self) -> AccountantGraph:
-        """The plan: the noisy counts are one release, the estimate is behind them."""
+        """Returns the plan: the noisy counts are one release, the estimate is post-processing."""
         return (
             record_graph(self.plan.group)
             .release("counts", self.event(), reads=("records", "coins"))
@@ -162,21 +181,21 @@ class TrustedHistogram(WholeNoise):
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the noise on a count, in records."""
+        """The standard deviation of the noise on a count, in records."""
         return math.sqrt(self.plan.shares.variance()) / self.plan.factor
 
     def bits(self) -> Bits:
-        """What each client sends and receives: counts as they are."""
-        asked = self.plan.bits()
+        """Returns the communication of each client, which sends its counts as they are."""
+        requested = self.plan.bits()
         room = int(self.plan.average.client_records.max()).bit_length()
-        return evolve(asked, up=asked.residues * room)
+        return evolve(requested, up=requested.residues * room)
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` published vectors of noisy counts, shape (runs, u), in records."""
+        """Returns ``runs`` vectors of noisy counts, shape (runs, u), in records."""
         return _noisy(self.plan.shares, self.plan.factor, self.plan.average.counts(data), rng, runs)
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln P(output | data0)/P(output | data1) of noisy counts of shape (runs, u)."""
+        """Returns ln(P(output | data0)/P(output | data1)) for noisy counts of shape (runs, u)."""
         factor, average = self.plan.factor, self.plan.average
         drawn = np.rint(np.asarray(output, dtype=np.float64) * factor).astype(np.int64)
         here, there = (factor * average.counts(data) for data in (data0, data1))
@@ -191,7 +210,7 @@ class TrustedHistogram(WholeNoise):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> NoisyCounts:
-        """Noisy counts with secure noise, to be published; arguments as for a mechanism's release."""
+        """Returns noisy counts with secure noise, to be published; arguments as for a mechanism's release."""
         source, counts = check_noise(noise), self.plan.average.counts(data)
 
         def drawn() -> NoisyCounts:
@@ -216,11 +235,11 @@ def _noisy(shares: Shares, factor: int, counts: IntArray, rng: np.random.Generat
 
 @frozen(kw_only=True)
 class Reports:
-    """Published reports of randomised response, counted: every estimate is post-processing of them.
+    """The published counts of randomised reports, from which estimates are post-processing.
 
     Attributes:
-        counts: How often each symbol was reported, shape (k,).
-        simulated: Whether the coins were simulated, so that it is no release.
+        counts: The number of reports of each symbol, shape (k,).
+        simulated: Whether the coins were simulated, so that it is not a release.
         plan: The public plan.
     """
 
@@ -229,15 +248,15 @@ class Reports:
     plan: RandomizedKL = field(repr=False)
 
     def estimate(self, multiplier: float = 0.0, *, floor: float | None = None) -> float:
-        """See :meth:`RandomizedKL.estimates`."""
+        """Returns the estimate at a multiplier; see :meth:`RandomizedKL.estimates`."""
         return float(self.plan.estimates(self.counts, multiplier, floor=floor))
 
 
 @frozen(eq=False, kw_only=True)
 class RandomizedKL:
-    """Estimates KL(Pi || P) from k-ary randomised response, of clients with one record each: the local model.
+    """Estimates KL(Pi || P) by k-ary randomised response of clients with one record each: the local model.
 
-    All symbols are reported, so that there are no public coins: the average is that over Pi.
+    All symbols are reported, so there are no public coins: the average is that over Pi.
 
     Args:
         reference: Pi, shape (k,).
@@ -245,7 +264,17 @@ class RandomizedKL:
         epsilon: The logarithm of the truth's odds against each other symbol.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or epsilon 0, where reports say nothing.
+        InvalidArgumentError: an argument is outside its domain, or ``epsilon`` is 0, where reports are pure noise.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, RandomizedKL
+        >>> data = ClientCounts.of_records(np.arange(1000), np.repeat([0, 1], [700, 300]), symbol_count=2)
+        >>> estimator = RandomizedKL(reference=[0.5, 0.5], clients=1000, epsilon=1.0)
+        >>> counts = estimator.simulate(data, np.random.default_rng(1), runs=2)
+        >>> counts, estimator.estimates(counts).round(3)  # the exact value is 0.087
+        (array([[588, 412],
+               [579, 421]]), array([0.078, 0.062]))
     """
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
@@ -253,20 +282,20 @@ class RandomizedKL:
     epsilon: float = field()
 
     @epsilon.validator
-    def _reports_say_something(self, _: object, value: object) -> None:
+    def _reports_are_not_pure_noise(self, _: object, value: object) -> None:
         real("epsilon", value, low=0.0, low_open=True)
 
     @property
     def mechanism(self) -> RandomizedResponse:
-        """What each client does."""
+        """The randomised response of each client."""
         return RandomizedResponse(self.epsilon, categories=len(self.reference))
 
     def event(self) -> PrivacyEvent:
-        """What a client's record costs; every other report is independent of it."""
+        """Returns the cost of a client's record; all other reports are independent of it."""
         return self.mechanism.event()
 
     def graph(self) -> AccountantGraph:
-        """The plan: one release, of which one report depends on a record."""
+        """Returns the plan: one release, in which one report depends on a record."""
         return (
             record_graph(1)
             .release("reports", self.event(), reads=("records",))
@@ -276,38 +305,38 @@ class RandomizedKL:
         )
 
     def bits(self) -> Bits:
-        """What each client sends and receives."""
+        """Returns the communication of each client."""
         return Bits(down=0, up=max(1, (len(self.reference) - 1).bit_length()), residues=1)
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> IntArray:
-        """``runs`` counts of reports, shape (runs, k).
+        """Returns ``runs`` vectors of counts of reports, shape (runs, k).
 
-        A report is the truth, or else, with probability k/(e^epsilon + k - 1), any symbol alike, the true one included.
+        With probability k/(e^epsilon + k - 1) a report is a uniformly random symbol, otherwise the true one.
 
         Raises:
-            InvalidArgumentError: data of another shape, or a client that has not one record.
+            InvalidDataError: the data have another shape, or a client does not have exactly one record.
         """
         counts, source, k = self._symbols(data)[1], generator(rng), len(self.reference)
         any_symbol = self.mechanism.lie_probability() * k / (k - 1)
-        kept = source.binomial(counts, 1.0 - any_symbol, size=(run_count(runs), k))
-        return np.asarray(kept + source.multinomial(self.clients - kept.sum(axis=1), np.full(k, 1.0 / k)))
+        truthful = source.binomial(counts, 1.0 - any_symbol, size=(run_count(runs), k))
+        return np.asarray(truthful + source.multinomial(self.clients - truthful.sum(axis=1), np.full(k, 1.0 / k)))
 
     def estimates(self, counts: npt.ArrayLike, multiplier: float = 0.0, *, floor: float | None = None) -> FloatArray:
-        """lambda*(sum P - 1) - sum Pi ln(P/Pi) of counts of reports, shape (...) for counts of shape (..., k).
+        """Returns λ·(sum P - 1) - sum Pi ln(P/Pi) for counts of reports of shape (..., k).
 
         P are the unbiased frequencies (c/n - q)/(p - q), clamped to ``floor``, 1/(2n) by default.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
+            InvalidArgumentError: an argument is outside its domain.
         """
-        told, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
+        reported, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
         k = len(self.reference)
-        if told.shape[-1:] != (k,) or (told.sum(axis=-1) != self.clients).any():
-            raise InvalidDataError("counts", told, f"are not {self.clients} reports of {k} symbols each")
+        if reported.shape[-1:] != (k,) or (reported.sum(axis=-1) != self.clients).any():
+            raise InvalidDataError("counts", reported, f"are not {self.clients} reports of {k} symbols each")
         least = 0.5 / self.clients if floor is None else real("floor", floor, low=0.0, low_open=True)
         lie = self.mechanism.lie_probability()
         each = lie / (k - 1)
-        p = np.maximum((told / self.clients - each) / (1.0 - lie - each), least)
+        p = np.maximum((reported / self.clients - each) / (1.0 - lie - each), least)
         return np.asarray(lam * (p.sum(axis=-1) - 1.0) - np.log(p / self.reference) @ self.reference)
 
     def release(
@@ -319,94 +348,37 @@ class RandomizedKL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> Reports:
-        """All clients' reports, by secure coins; arguments as for a mechanism's release."""
+        """Returns all clients' reports by secure coins, counted; arguments as for a mechanism's release."""
         source, truth = check_noise(noise), self._symbols(data)[0]
 
         def drawn() -> Any:
             return self.mechanism.release(truth, noise=source)
 
-        told = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        counts = np.bincount(told, minlength=len(self.reference))
+        reported = charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        counts = np.bincount(reported, minlength=len(self.reference))
         return Reports(counts=counts, simulated=source.simulated, plan=self)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
-        """Data sets in which one client has another symbol, and all others the first one."""
+        """Returns data sets in which one client changes its symbol and all others have the first one."""
         symbols = np.zeros((2, self.clients), dtype=np.int64)
         symbols[1, 0] = 1
-        who, k = np.arange(self.clients), len(self.reference)
-        first, second = (ClientCounts.of_records(who, own, symbol_count=k, client_count=len(who)) for own in symbols)
+        owners, k = np.arange(self.clients), len(self.reference)
+        first, second = (
+            ClientCounts.of_records(owners, own, symbol_count=k, client_count=len(owners)) for own in symbols
+        )
         return first, second
 
     def _symbols(self, data: ClientCounts) -> tuple[IntArray, IntArray]:
         """Each client's symbol, and the symbols' counts."""
         if not isinstance(data, ClientCounts):
-            raise InvalidDataError("data", data, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is not a ClientCounts")
         if (data.clients, data.symbols) != (self.clients, len(self.reference)):
-            raise InvalidDataError("data", data, "has another shape than the plan")
+            raise InvalidDataError("data", data, "does not have the shape of the plan")
         if (data.records() != 1).any():
-            reason = "has clients with no record or more than one"
+            reason = "has clients without a record or with more than one"
             raise InvalidDataError("data", data, reason, "use LocalKL, or one record of each client")
         table = data.table.tocoo()
         held = table.data > 0
         found = np.zeros(self.clients, dtype=np.int64)
         found[table.row[held]] = table.col[held]
         return found, data.total()
-
-
-# --- baselines -------------------------------------------------------------------------------------------------------
-
-
-def full_histogram(
-    reference: npt.ArrayLike,
-    client_records: npt.ArrayLike,
-    *,
-    epsilon: float,
-    delta: float,
-    cohort: npt.ArrayLike | None = None,
-    logarithm: CountLogarithm | None = None,
-    law: Literal["skellam", "discrete gaussian", "polya"] = "skellam",
-    survivors: int | None = None,
-) -> DistributedKL:
-    """Secure aggregation of *all* symbols' counts, weighted by the reference: no sampling error, and k numbers to send.
-
-    It costs what ``DistributedKL`` costs for two drawn symbols or more.
-
-    Args:
-        reference: Pi, shape (k,).
-        client_records: How many records each client has, shape (n,), public.
-        epsilon, delta, law, survivors: As for ``DistributedKL.calibrated``.
-        cohort: The clients that are asked; everybody by default.
-        logarithm: Smoothed(1.0) by default.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-        NumericalError: no noise can be shown to reach the target.
-    """
-    pi, records = sensitivity.reference(reference), np.asarray(client_records)
-    average = QueryAverage(
-        reference=pi,
-        symbols=np.arange(len(pi)),
-        shares=pi,
-        cohorts=(np.arange(len(records)) if cohort is None else cohort,),
-        client_records=records,
-        logarithm=logarithm or Smoothed(),
-    )
-    return DistributedKL.calibrated(average, epsilon=epsilon, delta=delta, law=law, survivors=survivors)
-
-
-def exact_estimate(reference: npt.ArrayLike, data: ClientCounts, *, logarithm: CountLogarithm | None = None) -> float:
-    """sum Pi ln(Pi/P) over everybody's records: not private.
-
-    Raises:
-        InvalidArgumentError: no reference, or data of another number of symbols or without any record.
-    """
-    pi, rule = sensitivity.reference(reference), count_logarithm(logarithm or Smoothed())
-    counts = data.total()
-    if len(counts) != len(pi) or not counts.sum():
-        raise InvalidDataError("data", data, f"are no records of {len(pi)} symbols")
-    return float(pi @ (np.log(pi) - rule.logarithms(counts, int(counts.sum()), len(pi))))
-
-
-def no_privacy(average: QueryAverage, data: ClientCounts, *, multiplier: float = 0.0) -> float:
-    """The average of the queries without noise: not private."""
-    return average.value(data, real("multiplier", multiplier, low=0.0))

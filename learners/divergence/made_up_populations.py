@@ -1,21 +1,18 @@
-"""Made-up populations on which the divergence estimators are measured: who holds how many records of which symbol.
+"""Synthetic populations for measurements of the divergence estimators: clients with records of symbols.
 
-* :func:`digit_patterns`: writers who each write every digit a few times; a record is the black-and-white pattern that
-  an image leaves on a coarse grid. It stands in, offline, for the federated handwriting data that Scott, Biswas,
-  Cormode & Maple 2024 (arXiv 2411.16478) measure on: the same number of writers, about as many images and, on the 4 x 4
-  grid, the same number of symbols. Images are scikit-learn's bundled digits of 8 x 8 grey levels, resampled in the
-  writer's own style.
-* :func:`laplace_against_normal`: points of a Laplace law against a normal reference, rounded to two decimals, with
-  clients who are all alike, or each of whom holds one sign, or one stretch of the line.
-* :func:`dirichlet_law`, :func:`tilted` and :func:`clients_of`: laws without any structure, at any distance.
+* :func:`digit_patterns`: writers who each write every digit a few times; a record is the black-and-white pattern of an
+  image on a coarse grid. It is an offline substitute for the federated handwriting data of Scott, Biswas, Cormode &
+  Maple 2024 (arXiv 2411.16478), with the same number of writers, about as many images and, on the 4 x 4 grid, the same
+  number of symbols. The images are scikit-learn's bundled digits of 8 x 8 grey levels, resampled in the style of the
+  writer.
+* :func:`dirichlet_law` and :func:`tilted`: random laws, at any distance.
 
-None of this is anybody's data. How it is drawn depends on the generator alone.
+None of this is real personal data. All draws depend only on the generator.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +22,12 @@ from scipy.optimize import brentq
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.optional_packages import require
-from hockeystick.accounting.validate import as_array, integer, one_of, real
+from hockeystick.accounting.validate import as_array, integer, real
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.sensitivity import reference
 from hockeystick.learners.divergence.variance import kl
 from hockeystick.mechanisms.contract.arguments import generator
-
-Order = Literal["alike", "signs", "sorted"]
 
 WRITERS, IMAGES = 3580, 11.0  # of the handwriting data; images of each digit by each writer, on average
 _SIDE, _INK = 8, 16.0  # of an image; its darkest grey level
@@ -44,7 +39,7 @@ _THRESHOLD = 4.0  # grey level above which a block is dark
 def _whole(name: str, value: npt.ArrayLike) -> IntArray:
     found = as_array(name, value, data=True)
     if found.ndim != 1 or found.dtype.kind not in "iu" or (found.size and found.min() < 0):
-        raise InvalidDataError(name, found, "is no list of whole numbers >= 0")
+        raise InvalidDataError(name, found, "is not a list of whole numbers >= 0")
     return found.astype(np.int64)
 
 
@@ -74,14 +69,21 @@ def _symbol_count(value: object) -> int:
 
 @frozen(eq=False, kw_only=True)
 class LabelledRecords:
-    """Records, each of a client, with a label that says which data set it belongs to, and a symbol.
+    """Records with a client, a symbol, and a label that tells the data set.
 
     Args:
-        clients, labels, symbols: Of each record, whole numbers from 0, shape (N,).
-        client_count, label_count, symbol_count: How many there are of each.
+        clients, labels, symbols: Those of each record, whole numbers from 0, shape (N,).
+        client_count, label_count, symbol_count: The numbers of clients, labels and symbols.
 
     Raises:
-        InvalidArgumentError: shapes that differ, or numbers out of range.
+        InvalidDataError: the shapes differ, or numbers are out of range.
+
+    Example:
+        >>> from hockeystick.learners import LabelledRecords
+        >>> shape = {"client_count": 2, "label_count": 2, "symbol_count": 3}
+        >>> records = LabelledRecords(clients=[0, 0, 1, 1], labels=[0, 1, 0, 1], symbols=[2, 0, 2, 1], **shape)
+        >>> records.counts(0).total(), records.law(1).round(2)
+        (array([0, 0, 2]), array([0.4, 0.4, 0.2]))
     """
 
     clients: IntArray = field(converter=_clients, repr=False)
@@ -102,25 +104,28 @@ class LabelledRecords:
             raise InvalidDataError("symbols", self.symbols, f"holds a number outside 0, ..., {self.symbol_count - 1}")
 
     def counts(self, label: int, *, clients: npt.ArrayLike | None = None) -> ClientCounts:
-        """The records of one label, by client; of some clients, numbered anew in their order, or of all.
+        """Returns the records of one label, by client: of all clients, or of some, renumbered in their order.
 
         Raises:
-            InvalidArgumentError: a label or client that does not exist, or a client named twice.
+            InvalidArgumentError: a label or client does not exist, or a client is named twice.
         """
         chosen = self.labels == integer("label", label, low=0, high=self.label_count - 1)
-        asked = np.arange(self.client_count) if clients is None else checked_cohort(clients, self.client_count)
+        members = np.arange(self.client_count) if clients is None else checked_cohort(clients, self.client_count)
         place = np.full(self.client_count, -1)
-        place[asked] = np.arange(len(asked))
-        who = place[self.clients[chosen]]
+        place[members] = np.arange(len(members))
+        owners = place[self.clients[chosen]]
         return ClientCounts.of_records(
-            who[who >= 0], self.symbols[chosen][who >= 0], symbol_count=self.symbol_count, client_count=len(asked)
+            owners[owners >= 0],
+            self.symbols[chosen][owners >= 0],
+            symbol_count=self.symbol_count,
+            client_count=len(members),
         )
 
     def law(self, label: int, *, clients: npt.ArrayLike | None = None, pseudo_count: float = 1.0) -> FloatArray:
-        """The smoothed frequencies of one label's symbols, shape (k,), of some clients or of all.
+        """Returns the smoothed frequencies of one label's symbols, shape (k,), of some clients or of all.
 
         Raises:
-            InvalidArgumentError: as :meth:`counts`, or a pseudo-count that is not positive.
+            InvalidArgumentError: as for :meth:`counts`, or the pseudo-count is not positive.
         """
         held = self.counts(label, clients=clients).total()
         found = Smoothed(pseudo_count).frequencies(held, int(held.sum()), self.symbol_count)
@@ -137,20 +142,20 @@ def digit_patterns(
     writers: int = WRITERS,
     images: float = IMAGES,
 ) -> LabelledRecords:
-    """Digits written by many writers, as patterns of dark and light blocks; the label is the digit.
+    """Returns digits by many writers, as patterns of dark and light blocks; the label is the digit.
 
-    A writer's style is a shift by at most one pixel each way and a gain of the ink. Of each digit a writer has a
-    Poisson number of images, one at least, drawn from that digit's images and set in the style. A block is dark if its
-    mean grey level exceeds 4 of 16. The same generator gives the same images on every grid.
+    A writer's style is a shift by at most one pixel in each direction and a gain of the ink. Of each digit a writer has
+    a Poisson number of images, at least one, drawn from the images of that digit and transformed to the style. A block
+    is dark if its mean grey level exceeds 4 of 16. The same generator gives the same images on every grid.
 
     Args:
-        rng: Of writers and images.
-        grid: Rows and columns of blocks; each of 1, 2, 4 or 8. (2, 2) has 16 symbols, (4, 2) 256, (4, 4) 65,536.
-        writers: How many.
-        images: Of each digit by each writer, on average.
+        rng: The source of writers and images.
+        grid: The rows and columns of blocks, each 1, 2, 4 or 8. (2, 2) has 16 symbols, (4, 2) 256, (4, 4) 65,536.
+        writers: The number of writers.
+        images: The mean number of images of each digit by each writer.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or more than 24 blocks.
+        InvalidArgumentError: an argument is outside its domain, or there are more than 24 blocks.
         MissingExtraError: scikit-learn is not installed.
     """
     rows, columns = _blocks(grid)
@@ -161,7 +166,7 @@ def digit_patterns(
     down, across = (source.choice(3, people, p=_SHIFT_PROBABILITIES) for _ in range(2))
     style = (down * 3 + across) * 3 + source.integers(0, 3, people)
     many = np.maximum(1, source.poisson(mean, (people, 10)))
-    who, which = (
+    owners, which = (
         np.repeat(np.arange(people * 10), many.ravel()) // 10,
         np.repeat(np.tile(np.arange(10), people), many.ravel()),
     )
@@ -171,9 +176,9 @@ def digit_patterns(
     image = order[starts[which] + source.integers(0, sizes[which])]
     codes = _codes(pixels, rows, columns)
     return LabelledRecords(
-        clients=who,
+        clients=owners,
         labels=which,
-        symbols=codes[style[who], image],
+        symbols=codes[style[owners], image],
         client_count=people,
         label_count=10,
         symbol_count=2 ** (rows * columns),
@@ -182,7 +187,7 @@ def digit_patterns(
 
 def _blocks(grid: object) -> tuple[int, int]:
     if not isinstance(grid, tuple) or len(grid) != 2:
-        raise InvalidArgumentError("grid", grid, "is no pair", "give rows and columns of blocks, as (2, 2)")
+        raise InvalidArgumentError("grid", grid, "is not a pair", "give rows and columns of blocks, such as (2, 2)")
     rows, columns = (integer("grid", side, low=1, high=_SIDE) for side in grid)
     if _SIDE % rows or _SIDE % columns or rows * columns > 24:
         raise InvalidArgumentError("grid", grid, "does not cut 8 x 8 pixels into at most 24 equal blocks", "use (2, 2)")
@@ -210,67 +215,14 @@ def _codes(pixels: FloatArray, rows: int, columns: int) -> IntArray:
     return np.array(found)
 
 
-# --- a Laplace law against a normal one ------------------------------------------------------------------------------
-
-
-def laplace_against_normal(
-    rng: np.random.Generator,
-    *,
-    location: float = 0.1,
-    draws: int = 500_000,
-    clients: int = 200,
-    records: int = 125,
-    order: Order = "alike",
-) -> tuple[FloatArray, ClientCounts]:
-    """A reference of rounded standard normal draws, and clients with points of a Laplace law of scale 1.
-
-    Points are rounded to two decimals. The reference is the frequencies of the values drawn twice or more; a client's
-    point that is none of these counts for the nearest, so that everybody has the same number of records.
-
-    Args:
-        rng: Of all draws.
-        location: Of the Laplace law: 0.1 for a small divergence, 1 for a large one.
-        draws: Of the reference.
-        clients: How many.
-        records: Of each.
-        order: "alike": everybody has the same law. "signs": clients with even numbers have the points above the median,
-            the others those below. "sorted": each has one stretch of the line.
-
-    Returns:
-        The reference, shape (k,), and the counts.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    centre, source = real("location", location), generator(rng)
-    n, each = integer("clients", clients, low=1), integer("records", records, low=1)
-    one_of("order", order, "alike", "signs", "sorted")
-    normal = np.rint(100.0 * source.standard_normal(integer("draws", draws, low=100))).astype(np.int64)
-    values, counts = np.unique(normal, return_counts=True)
-    values, counts = values[counts > 1], counts[counts > 1]
-    points = np.rint(100.0 * source.laplace(centre, 1.0, n * each)).astype(np.int64)
-    middles = (values[1:] + values[:-1]) / 2.0
-    symbols = np.searchsorted(middles, points)
-    who = np.repeat(np.arange(n), each)
-    if order != "alike":
-        symbols = np.sort(symbols)
-    if order == "signs":
-        low_first = np.concatenate([np.arange(1, n, 2), np.arange(0, n, 2)])  # odd clients take the lower points
-        who = np.repeat(low_first, each)
-        lower = len(np.arange(1, n, 2)) * each
-        symbols = np.concatenate([source.permutation(symbols[:lower]), source.permutation(symbols[lower:])])
-    data = ClientCounts.of_records(who, symbols, symbol_count=len(values), client_count=n)
-    return counts / math.fsum(counts), data
-
-
 # --- laws without structure ------------------------------------------------------------------------------------------
 
 
 def dirichlet_law(symbols: int, rng: np.random.Generator, *, concentration: float = 5.0) -> FloatArray:
-    """A random law on k symbols, shape (k,), with full support.
+    """Returns a random law on k symbols, shape (k,), with full support.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     k, alpha = integer("symbols", symbols, low=2), real("concentration", concentration, low=0.01)
     found = np.maximum(generator(rng).dirichlet(np.full(k, alpha)), 1e-12)
@@ -278,10 +230,10 @@ def dirichlet_law(symbols: int, rng: np.random.Generator, *, concentration: floa
 
 
 def tilted(pi: npt.ArrayLike, divergence: float, rng: np.random.Generator) -> FloatArray:
-    """A law P with KL(Pi || P) as given: Pi times exp(s Z), with independent normal Z and s as large as it has to be.
+    """Returns a law P with a given KL(Pi || P): Pi times exp(s Z), with independent normal Z and a suitable s.
 
     Raises:
-        InvalidArgumentError: no reference, or a divergence that is not in [1e-8, 10] or that no s reaches.
+        InvalidArgumentError: ``pi`` is not a reference, or the divergence is not in [1e-8, 10] or out of reach.
     """
     law, target = reference(pi), real("divergence", divergence, low=1e-8, high=10.0)
     direction = generator(rng).standard_normal(len(law))
@@ -295,17 +247,5 @@ def tilted(pi: npt.ArrayLike, divergence: float, rng: np.random.Generator) -> Fl
     while kl(law, at(high)) < target:
         high *= 2.0
         if high * float(np.ptp(direction)) > 600.0:
-            raise InvalidArgumentError("divergence", divergence, "is out of reach of this law", "ask for less")
+            raise InvalidArgumentError("divergence", divergence, "is out of reach of this law", "use a smaller one")
     return at(float(brentq(lambda s: kl(law, at(s)) - target, 0.0, high, xtol=1e-13, rtol=1e-12)))
-
-
-def clients_of(p: npt.ArrayLike, rng: np.random.Generator, *, clients: int, records: int = 1) -> ClientCounts:
-    """Clients with independent records of one law, the same number each.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    law = reference(p)
-    n, each = integer("clients", clients, low=1), integer("records", records, low=1)
-    symbols = generator(rng).choice(len(law), n * each, p=law)
-    return ClientCounts.of_records(np.repeat(np.arange(n), each), symbols, symbol_count=len(law), client_count=n)

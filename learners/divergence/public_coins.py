@@ -1,7 +1,8 @@
-"""The public coins of the divergence estimators: which symbols are asked for, and of whom.
+"""The public coins of the divergence estimators: the symbols that are asked for, and the cohorts that are asked.
 
-Neither may depend on data. The estimator needs the symbols' weights alone, so each symbol is asked for once, however
-often it was drawn. How often that was is chance, and known to be: ``Queries.expected_shares`` are better weights.
+Neither may depend on data. The estimator needs only the weights of the symbols, so each symbol is asked for once,
+however often it was drawn. The number of draws of a symbol is random, so ``Queries.expected_shares`` are better
+weights.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Queries:
     """Symbols drawn from the reference.
 
     Attributes:
-        symbols: The different ones, ascending, shape (u,).
-        counts: How often each was drawn, shape (u,); T in sum.
+        symbols: The different symbols, ascending, shape (u,).
+        counts: The number of draws of each, shape (u,), with sum T.
     """
 
     symbols: IntArray
@@ -43,39 +44,39 @@ class Queries:
 
     @property
     def shares(self) -> FloatArray:
-        """How often each symbol was drawn, of all draws, shape (u,)."""
+        """The frequency of each symbol among the draws, shape (u,)."""
         return np.asarray(self.counts / self.samples)
 
     def weights(self, symbols: int) -> FloatArray:
-        """The weights of all symbols, shape (k,)."""
+        """Returns the weights of all symbols, shape (k,)."""
         found = np.zeros(symbols)
         found[self.symbols] = self.shares
         return found
 
     def expected_shares(self, pi: npt.ArrayLike) -> FloatArray:
-        """The expected weights of the symbols, given which they are, shape (u,), with sum 1.
+        """Returns the expected weights of the drawn symbols, given which were drawn, shape (u,), with sum 1.
 
-        As an average's weights they are as unbiased as :attr:`shares`, and never of a larger variance, as what they
-        leave out is how often each symbol was drawn, which says nothing of any data (Rao 1945, Blackwell 1947).
+        As weights of an average they are unbiased like :attr:`shares` and never have a larger variance, because the
+        number of draws of each symbol is pure noise (Rao 1945, Blackwell 1947).
 
         Args:
             pi: The reference that they were drawn from, shape (k,).
 
         Raises:
-            InvalidArgumentError: it is no reference.
+            InvalidArgumentError: ``pi`` is not a reference.
         """
         return _expected_counts(reference(pi)[self.symbols], self.samples) / self.samples
 
     def in_rounds(self, rng: np.random.Generator) -> IntArray:
-        """The symbols one by one in random order, with repetitions, shape (T,)."""
+        """Returns the symbols one by one in random order, with repetitions, shape (T,)."""
         return rng.permutation(np.repeat(self.symbols, self.counts))
 
 
 def draw_queries(pi: npt.ArrayLike, samples: int, rng: np.random.Generator) -> Queries:
-    """T symbols, independent draws of the reference, in time O(k + T).
+    """Returns T symbols, independent draws from the reference, in time O(k + T).
 
     Raises:
-        InvalidArgumentError: no reference (see ``divergence.sensitivity.reference``), or no sample.
+        InvalidArgumentError: ``pi`` is not a reference (see ``divergence.sensitivity.reference``), or ``samples`` < 1.
     """
     law, count, source = reference(pi), integer("samples", samples, low=1, high=MOST), generator(rng)
     if len(law) <= _DENSE * count:
@@ -91,18 +92,18 @@ def draw_queries(pi: npt.ArrayLike, samples: int, rng: np.random.Generator) -> Q
 def draw_cohorts(
     clients: int, size: int, rng: np.random.Generator, *, mode: CohortMode = "fixed", rounds: int = 1
 ) -> list[IntArray]:
-    """The clients that are asked, round by round; one list if the cohort is fixed.
+    """Returns the clients that are asked, round by round; a list of one if the cohort is fixed.
 
     Args:
         clients: n.
-        size: Of each cohort, at most n.
-        rng: For the public coins.
+        size: The size of each cohort, at most n.
+        rng: The source of the public coins.
         mode: "fixed": one uniform cohort for all rounds. "disjoint": cohorts of a random partition; rounds * size <= n.
             "independent": a fresh uniform cohort each round.
-        rounds: How many rounds; ignored for "fixed".
+        rounds: The number of rounds; ignored for "fixed".
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     n = integer("clients", clients, low=1)
     size, count, source = integer("size", size, low=1), integer("rounds", rounds, low=1), generator(rng)
@@ -124,17 +125,18 @@ def draw_cohorts(
 # --- how often each symbol is drawn, given which are -----------------------------------------------------------------
 
 _STEPS = 30  # of a bisection
-_SMALL = 1e-18  # of the first term, below which a sum over angles ends
+_SMALL = 1e-18  # of the first term: a sum over angles ends below it
 _ANGLES = 16  # at a time
 
 
 def _expected_counts(masses: FloatArray, draws: int) -> FloatArray:
-    """E of each of u multinomial counts with the sum T, given that none of them is 0, shape (u,).
+    """The expectations of u multinomial counts with the sum T, given that none of them is 0, shape (u,).
 
-    Given that, counts have the law of independent Poisson numbers that are not 0, given their sum. Any factor of all
-    rates gives the same; with the one for which their means add up to T, E of a count where the sum is T is up to a
-    constant an integral over characteristic functions, which soon are as good as 0. A sum over angles is that integral
-    up to the chance of sums that are sixteen deviations off.
+    Under this condition the counts have the law of independent Poisson variables that are not 0, given their sum. The
+    law does not change if all rates are multiplied by a factor; choose the one for which the means add up to T. The
+    expectation of a count and the event that the sum is T is then, up to a constant, an integral over characteristic
+    functions that decay quickly. A sum over angles is that integral up to the probability of sums that are sixteen
+    deviations off.
     """
     if draws == len(masses):
         return np.ones(len(masses))
@@ -157,9 +159,9 @@ def _expected_counts(masses: FloatArray, draws: int) -> FloatArray:
 
 
 def _factor(masses: FloatArray, draws: int) -> float:
-    """What masses are multiplied by for Poisson numbers that are not 0 to have means with about the sum T > u.
+    """The factor of the masses for which Poisson variables that are not 0 have means with (nearly) the sum T > u.
 
-    With a rate r that mean is between r and 1 + r.
+    With rate r this mean is between r and 1 + r.
     """
     whole = math.fsum(masses)
     low, high = (draws - len(masses)) / whole, draws / whole

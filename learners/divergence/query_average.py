@@ -1,16 +1,16 @@
-"""The average behind every estimate of KL(Pi || P): public coins fixed, no noise yet.
+"""The average of queries behind every estimate of KL(Pi || P), given the public coins and without noise.
 
-Symbols x_1, ..., x_T were drawn from the reference Pi, and cohorts of clients from the population; both are public.
-What remains is a function of the private counts,
+Symbols x_1, ..., x_T are drawn from the reference Pi, and cohorts of clients from the population; both are public. The
+average is a function of the private counts,
 
-    D = lambda*U - V,   V = mean of ln r(x_t),   U = mean of r(x_t) - 1,   r = P/Pi,
+    D = λ·U − V,   V = mean of ln r(x_t),   U = mean of r(x_t) - 1,   r = P/Pi,
 
-the means weighted by how often a symbol was drawn or, better, by what is expected of that (``QueryAverage.drawn``), and
-with P(x) = h(x)/N of the cohort that is asked for x. Neighbours differ in one record's symbol; the record stays with
-its client, so N of every cohort is public (replace-one).
+with means weighted by the number of draws of a symbol or, better, by its expectation (``QueryAverage.drawn``), and with
+P(x) = h(x)/N in the cohort that is asked for x. Neighbours differ in the symbol of one record, which stays with its
+client, so N of every cohort is public (replace-one).
 
-P is that of the records (N counts them), or, with ``weighting="client"``, the mean of the clients' own distributions:
-each sends floor(Q D(x)/|D|), so that a record moves a cell by ceil(Q/|D|) at most.
+P is the distribution of the records, or with ``weighting="client"`` the mean of the clients' own distributions: each
+client sends floor(Q D(x)/|D|), so a record moves a cell by at most ceil(Q/|D|).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LEVELS = 2**20  # Q
 def _whole(name: str, value: npt.ArrayLike) -> IntArray:
     found = np.asarray(value)
     if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or found.min() < 0:
-        raise InvalidArgumentError(name, f"{found.dtype} of shape {found.shape}", "is no list of whole numbers >= 0")
+        raise InvalidArgumentError(name, f"{found.dtype} of shape {found.shape}", "is not a list of whole numbers >= 0")
     return found.astype(np.int64)
 
 
@@ -68,20 +68,30 @@ def _levels(value: object) -> int:
 
 @frozen(eq=False, kw_only=True)
 class QueryAverage:
-    """What is asked, of whom, and how the answers are averaged. Everything here is public.
+    """The public plan of an estimate: symbols, cohorts and the weights of the answers.
 
     Args:
         reference: Pi, shape (k,).
-        symbols: What is asked, shape (u,): the different symbols drawn, of one cohort, or one symbol a round.
+        symbols: The symbols that are asked for, shape (u,): different ones for one cohort, or one per round.
         shares: Their weights in the average, shape (u,), with sum 1.
-        cohorts: The clients that are asked, one array; or one for each symbol.
-        client_records: How many records every client of the population has, shape (n,).
-        logarithm: How logarithms of counts are taken.
+        cohorts: One array of the clients that are asked; or one for each symbol.
+        client_records: The number of records of every client of the population, shape (n,).
+        logarithm: The rule for logarithms of counts.
         weighting: "record" or "client".
-        levels: Q, with weighting by client.
+        levels: Q, for weighting by client.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a cohort without records.
+        InvalidArgumentError: an argument is outside its domain, or a cohort has no records.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, QueryAverage
+        >>> data = ClientCounts.of_records([0] * 4, np.arange(4), times=[400, 300, 200, 100], symbol_count=4)
+        >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), samples=2, rng=np.random.default_rng(1))
+        >>> average.symbols, average.shares  # public
+        (array([0, 2]), array([0.5, 0.5]))
+        >>> round(average.value(data, 0.0), 3), round(average.sensitivity(0.0), 3)
+        (-0.123, 0.347)
     """
 
     reference: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
@@ -103,7 +113,7 @@ class QueryAverage:
         if len(self.cohorts) not in (1, len(self.symbols)):
             raise InvalidArgumentError("cohorts", len(self.cohorts), f"are neither one nor {len(self.symbols)}")
         if len(self.cohorts) == 1 and len(np.unique(self.symbols)) != len(self.symbols):
-            raise InvalidArgumentError("symbols", "...", "names one twice for one cohort", "add up its shares")
+            raise InvalidArgumentError("symbols", "...", "names a symbol twice for one cohort", "add up its shares")
         one_of("weighting", self.weighting, "record", "client")
         if not self.records.min():
             raise InvalidArgumentError("cohorts", "...", "include one without any record", "ask more clients")
@@ -124,29 +134,29 @@ class QueryAverage:
         weighting: Weighting = "record",
         weights: Weights = "reference",
     ) -> QueryAverage:
-        """Tosses the public coins.
+        """Returns an average with fresh public coins.
 
-        With one cohort a symbol's answer is the same however often the symbol was drawn, so that its frequency among
-        the draws only adds an error. Where T draws could be of all k symbols, k <= T, all are asked for, and weighted
-        by the reference: the average is that over Pi, without any error of sampling. Of more symbols T are drawn, and
-        those that were are weighted by the expected frequency, given which they are: unbiased, of no larger variance
-        than the frequencies themselves. (To weight by the reference only where all happen to be drawn is not unbiased.)
+        With one cohort the answer for a symbol does not depend on how often it was drawn, so its frequency among the
+        draws only adds an error. If k <= T, all k symbols are asked for and weighted by the reference: the average is
+        that over Pi, without sampling error. If k > T, T symbols are drawn and weighted by their expected frequencies,
+        given which were drawn: this is unbiased, with at most the variance of the frequencies themselves. (Weighting by
+        the reference only if all symbols happen to be drawn would be biased.)
 
         Args:
             reference: Pi, shape (k,).
-            client_records: How many records each client has, shape (n,).
-            samples: T, at most so many symbols are asked for.
-            rng: Of the coins; they may depend on nothing private.
-            cohort_size: Clients per cohort; everybody by default.
+            client_records: The number of records of each client, shape (n,).
+            samples: T, the largest number of symbols that are asked for.
+            rng: The source of the coins, which must not depend on private data.
+            cohort_size: The number of clients per cohort; by default all.
             mode: See ``divergence.public_coins.draw_cohorts``.
             logarithm: Smoothed(1.0) by default.
             weighting: "record" or "client".
-            weights: "reference", as above; or "draws": T symbols are drawn, and weighted by how often each was, as in
-                the literature and as ``FreshCoins`` accounts for. With a cohort for each round it has no effect: a
-                symbol that is drawn twice is asked of other clients, and each round counts alike.
+            weights: "reference", as above; or "draws": T symbols are drawn and weighted by their number of draws, as in
+                the literature and in the accounting of ``FreshCoins``. With a cohort for each round this has no effect:
+                a symbol that is drawn twice is asked of different clients, and all rounds have equal weight.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
+            InvalidArgumentError: an argument is outside its domain.
         """
         records, law = _client_records(client_records), kl_sensitivity.reference(reference)
         count = integer("samples", samples, low=1, high=MOST)
@@ -182,38 +192,38 @@ class QueryAverage:
 
     @property
     def whole(self) -> bool:
-        """Whether one cohort is asked for all symbols, and they are weighted by the reference: nothing is sampled."""
+        """Whether one cohort is asked for all symbols, weighted by the reference: without sampling error."""
         together = len(self.cohorts) == 1 and len(self.symbols) == self.symbol_count
         return together and bool((self.shares == self.reference[self.symbols]).all())
 
     @property
     def records(self) -> IntArray:
-        """N of each cohort, as the average divides by: records, or Q times clients; shape (cohorts,)."""
+        """N of each cohort, the denominator of frequencies: records, or Q times clients; shape (cohorts,)."""
         if self.weighting == "client":
             return np.array([self.levels * len(cohort) for cohort in self.cohorts])
         return np.array([self.client_records[cohort].sum() for cohort in self.cohorts])
 
     @property
     def step(self) -> int:
-        """How far one record moves a count: 1, or ceil(Q/|D|) of the smallest client."""
+        """The largest change of a count by one record: 1, or ceil(Q/|D|) of the smallest client."""
         return 1 if self.weighting == "record" else -(-self.levels // int(self._asked_records().min()))
 
     def weights(self) -> FloatArray:
-        """The weight of every symbol, shape (k,)."""
+        """Returns the weight of every symbol, shape (k,)."""
         found = np.zeros(self.symbol_count)
         np.add.at(found, self.symbols, self.shares)
         return found / math.fsum(found)
 
     def answered_by(self, clients: Iterable[npt.ArrayLike]) -> QueryAverage:
-        """The same queries of those alone who answer: N is then that of their records.
+        """Returns the same queries of only the clients that answer: N is then the number of their records.
 
-        It is unbiased for them. For everybody it is if who answers does not depend on records.
+        It is unbiased for these clients, and for all clients if answering does not depend on records.
 
         Args:
-            clients: Those of each cohort that have answered, by number.
+            clients: The indices of the clients of each cohort that answered.
 
         Raises:
-            InvalidArgumentError: they are no part of the cohorts, or those of a cohort have no record at all.
+            InvalidArgumentError: the clients are not part of the cohorts, or those of a cohort have no records.
         """
         found = tuple(_whole("clients", own) for own in clients)
         if len(found) != len(self.cohorts):
@@ -228,11 +238,11 @@ class QueryAverage:
     # How far a record moves it ---------------------------------------------------------------------------------------
 
     def sensitivity(self, multiplier: float, *, draw: Draw = "realised", group: int = 1) -> float:
-        """How far ``group`` records of one client move D, over all data with these numbers of records; rounded up.
+        """Returns the largest change of D by ``group`` records of one client, over all such data; rounded up.
 
         Args:
-            multiplier: lambda >= 0.
-            draw: "realised": for the symbols that were drawn, which are public. "worst": whatever had been drawn.
+            multiplier: λ ≥ 0.
+            draw: "realised": for the drawn symbols, which are public. "worst": over all draws.
             group: Records that are replaced, of one client.
         """
         many = integer("group", group, low=1)
@@ -247,7 +257,7 @@ class QueryAverage:
         )
 
     def sum_sensitivities(self, *, draw: Draw = "realised", group: int = 1) -> tuple[float, float]:
-        """How far ``group`` records of one client move V and U, which they may do together."""
+        """Returns the largest changes of V and U by ``group`` records of one client, which may coincide."""
         many, sizes = integer("group", group, low=1), self.records.tolist()
         worst = kl_sensitivity.sums(self.reference, records=sizes, logarithm=self.logarithm, group=many * self.step)
         if draw == "worst":
@@ -265,28 +275,28 @@ class QueryAverage:
             records=self.records.tolist() if len(self.cohorts) > 1 else int(self.records[0]),
             logarithm=self.logarithm,
             group=group,
-            step=None if self.weighting == "record" else self.step,  # a record's shares may be rounded to the same
+            step=None if self.weighting == "record" else self.step,  # two records may be rounded alike
         )
 
     def worst_case_neighbours(self, multiplier: float) -> tuple[ClientCounts, ClientCounts]:
-        """Two data sets that differ in one record and attain the sensitivity, with one cohort weighted by record.
+        """Returns two data sets that differ in one record and attain the sensitivity of one cohort.
 
-        All records have one symbol, but for one (or the few that an assumption demands) of another, which it leaves.
+        All records have one symbol, except one (and the few that an assumption requires) of another, which it leaves.
 
         Raises:
-            InvalidArgumentError: weighting by client, or an assumption that these records can't meet.
+            InvalidArgumentError: the weighting is by client, or the records can't satisfy the assumption.
         """
         if self.weighting != "record":
             raise InvalidArgumentError("weighting", self.weighting, "has no known worst pair", "use record weighting")
         swap, k = self._swap(multiplier), self.symbol_count
         least = getattr(self.logarithm, "least", 0)
-        everybody = np.repeat(np.arange(len(self.client_records)), self.client_records)
-        asked = np.unique(np.concatenate(self.cohorts))
-        order = np.concatenate([everybody[np.isin(everybody, asked)], everybody[~np.isin(everybody, asked)]])
+        owners = np.repeat(np.arange(len(self.client_records)), self.client_records)
+        members = np.unique(np.concatenate(self.cohorts))
+        order = np.concatenate([owners[np.isin(owners, members)], owners[~np.isin(owners, members)]])
         first = np.full(len(order), swap.gains)
         rare = [swap.loses, *np.repeat(np.setdiff1d(np.arange(k), [swap.gains]), least)]
         if len(rare) + least > len(order):
-            raise InvalidArgumentError("logarithm", self.logarithm, f"can't be met by {len(order)} records")
+            raise InvalidArgumentError("logarithm", self.logarithm, f"can't be satisfied by {len(order)} records")
         first[: len(rare)] = rare
         second = first.copy()
         second[0] = swap.gains
@@ -296,32 +306,32 @@ class QueryAverage:
     # The private part ------------------------------------------------------------------------------------------------
 
     def sums(self, data: ClientCounts) -> tuple[float, float]:
-        """V and U of private data: not private; only noise makes a release of them.
+        """Returns V and U of private data: not private without noise.
 
         Raises:
-            InvalidArgumentError: the data have other clients, symbols or numbers of records than is public.
+            InvalidDataError: the data do not have the public numbers of clients, symbols and records.
         """
         logs, ratios = self._per_symbol(self.counts(data))
         return float(self.shares @ logs), float(self.shares @ (ratios - 1.0))
 
     def value(self, data: ClientCounts, multiplier: float) -> float:
-        """D = lambda*U - V of private data: not private."""
+        """Returns D = λ·U − V of private data: not private."""
         logs, ratios = self.sums(data)
         return multiplier * ratios - logs
 
     def counts(self, data: ClientCounts) -> IntArray:
-        """The cohorts' counts of the symbols that are asked for, shape (u,): not private.
+        """Returns the cohorts' counts of the symbols that are asked for, shape (u,): not private.
 
         Raises:
-            InvalidArgumentError: as :meth:`sums`.
+            InvalidDataError: as for :meth:`sums`.
         """
         if not isinstance(data, ClientCounts):
-            raise InvalidDataError("data", data, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is not a ClientCounts")
         if (data.clients, data.symbols) != (len(self.client_records), self.symbol_count):
             fits = f"({len(self.client_records)}, {self.symbol_count})"
             raise InvalidDataError("data", data, f"has not the shape {fits} of the plan")
         if (data.records() != self.client_records).any():
-            raise InvalidDataError("data", data, "has other numbers of records than the plan says are public")
+            raise InvalidDataError("data", data, "does not have the numbers of records of the plan")
         if self.weighting == "client":
             data = quantised(data, self.levels)
         if len(self.cohorts) == 1:
@@ -336,10 +346,10 @@ class QueryAverage:
 
 
 def quantised(data: ClientCounts, levels: int) -> ClientCounts:
-    """floor(Q D(x)/|D|) of each client and symbol: rounding down keeps the sum at most Q.
+    """Returns floor(Q D(x)/|D|) for each client and symbol; rounding down keeps the sum at most Q.
 
     Raises:
-        InvalidArgumentError: ``levels`` is no integer >= 1.
+        InvalidArgumentError: ``levels`` is not an integer >= 1.
     """
     q, table = _levels(levels), data.table
     rows = np.repeat(np.arange(data.clients), np.diff(table.indptr))

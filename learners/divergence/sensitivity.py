@@ -1,13 +1,13 @@
-"""How far one record moves an estimate of KL(Pi || P): exact, for every way in which it is released.
+"""The exact sensitivities of estimates of KL(Pi || P), for every form in which they are released.
 
-Data are N records of k symbols, h(x) of symbol x. Neighbours differ in one record's symbol (replace-one; it stays with
-its client, so that N and every cohort's N are the same). The query at symbol x contributes
+The data are N records of k symbols, h(x) of symbol x. Neighbours differ in the symbol of one record, which stays with
+its client, so N and the N of every cohort are the same (replace-one). The query at symbol x contributes
 
-    f(x) = lambda*(r(x) - 1) - ln r(x),   r(x) = P(x)/Pi(x),
+    f(x) = λ·(r(x) - 1) - ln r(x),   r(x) = P(x)/Pi(x),
 
-to an average with public weights w(x), those of the symbols that were drawn. A record that comes to x moves f(x) by
-s(x) = lambda/(M*Pi(x)) - (what ln P(x) rises by), with M the mass that counts are divided by, and one that leaves it
-moves f(x) back; see :mod:`~hockeystick.learners.divergence.count_logarithms` for the rises. All results are rounded up.
+to an average with public weights w(x), those of the drawn symbols. A record that joins x moves f(x) by
+s(x) = λ/(M*Pi(x)) - (the rise of ln P(x)), with M the denominator of frequencies, and one that leaves x moves f(x)
+back; see :mod:`~hockeystick.learners.divergence.count_logarithms` for the rises. All results are rounded up.
 
 The source is Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), section 4; of their sensitivities Theorem 4.9 is
 loose, and Theorem 4.10 false (:func:`printed_query_sensitivity`).
@@ -34,10 +34,10 @@ _TOLERANCE = 1e-12
 
 
 def reference(value: npt.ArrayLike) -> FloatArray:
-    """A public reference distribution Pi with full support, shape (k,), k >= 2.
+    """Returns a public reference distribution Pi with full support, shape (k,), k >= 2.
 
     Raises:
-        InvalidArgumentError: entries that are not positive, or a sum that is not 1 within 1e-12.
+        InvalidArgumentError: entries are not positive, or their sum is not 1 within 1e-12.
     """
     found = array("reference", value, ndim=1, low=0.0)
     if len(found) < 2:
@@ -51,10 +51,10 @@ def reference(value: npt.ArrayLike) -> FloatArray:
 
 
 def weights(value: npt.ArrayLike, symbols: int) -> FloatArray:
-    """Public query weights w, shape (k,): non-negative, with sum 1.
+    """Returns public query weights w, shape (k,): non-negative, with sum 1.
 
     Raises:
-        InvalidArgumentError: they are not.
+        InvalidArgumentError: ``value`` is not such an array.
     """
     found = array("weights", value, shape=(symbols,), low=0.0)
     if abs(math.fsum(found) - 1.0) > _TOLERANCE:
@@ -72,10 +72,10 @@ class Sizes:
 
     @classmethod
     def of(cls, records: int | Sequence[int], symbols: int) -> Sizes:
-        """The sizes of one fixed cohort, or of several.
+        """Returns the sizes of one fixed cohort, or of several.
 
         Raises:
-            InvalidArgumentError: a size is no integer >= 1, or there is none; fewer than two symbols.
+            InvalidArgumentError: a size is not an integer >= 1, there is none, or there are fewer than two symbols.
         """
         given: list[object] = list(records) if isinstance(records, Sequence | np.ndarray) else [records]
         if not given:
@@ -85,7 +85,7 @@ class Sizes:
 
 
 def exact_kl(pi: npt.ArrayLike, logarithm: CountLogarithm) -> float:
-    """The sensitivity of KL(Pi || P) itself: max Pi times the largest rise of a logarithm.
+    """Returns the sensitivity of KL(Pi || P) itself: max Pi times the largest rise of a logarithm.
 
     One cell's term falls while another's rises, so the larger of the two bounds the change. With counts of at least 2
     in both data sets it is at most ln(3/2), where the paper has 0.7 (Theorem 4.9).
@@ -101,20 +101,20 @@ def worst_draw(
     logarithm: CountLogarithm,
     group: int = 1,
 ) -> float:
-    """The sensitivity of the average over any draw of symbols, attained where all draws hit one.
+    """Returns the sensitivity of the average over any draw of symbols, attained if all draws hit one symbol.
 
-    It is the larger of lambda/(M min Pi) - (least rise) and (largest rise) - lambda/(M max Pi), hence at most the
-    larger of lambda/(M min Pi) and the largest rise: a multiplier up to M min Pi times the largest rise costs nothing.
+    It is the larger of λ/(M min Pi) - (least rise) and (largest rise) - λ/(M max Pi), hence at most the
+    larger of λ/(M min Pi) and the largest rise: a multiplier up to M min Pi times the largest rise costs nothing.
 
     Args:
         pi: The reference.
-        multiplier: lambda >= 0, public.
+        multiplier: λ ≥ 0, public.
         records: N of the cohort, or of all cohorts.
-        logarithm: How logarithms are taken.
-        group: Records that are replaced, of one client.
+        logarithm: The rule for logarithms.
+        group: The number of records of one client that are replaced.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     sizes, many = Sizes.of(records, len(found)), integer("group", group, low=1)
@@ -125,11 +125,11 @@ def worst_draw(
 
 @frozen(kw_only=True)
 class Swap:
-    """The record's move that changes an average most: from one symbol to another.
+    """The move of a record, from one symbol to another, that changes an average most.
 
     Attributes:
-        sensitivity: By how much, rounded up.
-        gains: The symbol whose query grows as the record comes to it.
+        sensitivity: The change of the average, rounded up.
+        gains: The symbol whose query grows as the record joins it.
         loses: The symbol whose query grows as the record leaves it.
     """
 
@@ -148,24 +148,25 @@ def realised_draw(
     group: int = 1,
     step: int | None = None,
 ) -> Swap:
-    """The sensitivity of the average over the symbols that *were* drawn: often several times less than the worst draw.
+    """Returns the sensitivity of the average over the symbols that *were* drawn.
 
-    A swap takes a record from y to x. The change of w(x) f(x) is at most w(x)*(lambda/(M Pi(x)) - least rise), that of
-    -w(y) f(y) at most w(y)*(largest rise - lambda/(M Pi(y))); the opposite swap moves the other way. Where it may move
-    one cell and not the other, or be asked about in some rounds only, each term is 0 at least; where cohorts differ,
-    the first term is taken at the smallest M and the second at the largest. A group moves it as far as its records one
-    after the other, and no further than the worst draw allows.
+    It is often several times less than that of the worst draw. A swap moves a record from y to x. The change of
+    w(x) f(x) is at most w(x)*(λ/(M Pi(x)) - least rise), that of
+    -w(y) f(y) at most w(y)*(largest rise - λ/(M Pi(y))); the opposite swap moves the other way. If a record may
+    move only one of the cells, or be asked for in some rounds only, each term is at least 0; if cohorts differ, the
+    first term is taken at the smallest M and the second at the largest. A group moves the average at most as far as its
+    records one after the other, and at most as far as for the worst draw.
 
     Args:
         pi: The reference, shape (k,).
         w: Weights of the symbols in the average, shape (k,), public.
         multiplier, records, logarithm: As for :func:`worst_draw`.
-        group: Records that are replaced, each between two symbols of its own.
-        step: None where a record moves either count by exactly one; otherwise each by 0, ..., step, whatever the other
-            does, as where shares are rounded down.
+        group: The number of records that are replaced, each between its own two symbols.
+        step: None if a record moves each count by exactly one; otherwise it moves each by 0, ..., step, independently
+            of the other, as with shares that are rounded down.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     share, sizes = weights(w, len(found)), Sizes.of(records, len(found))
@@ -191,7 +192,7 @@ def of_pair(
     records: int,
     logarithm: CountLogarithm,
 ) -> FloatArray:
-    """The sensitivity to a record that moves between two symbols, either way, for each of many draws.
+    """Returns the sensitivity to a record that moves between two symbols, either way, for each of many draws.
 
     Args:
         pi: The reference.
@@ -203,13 +204,13 @@ def of_pair(
         Shape (...,).
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     found, lam, rule = reference(pi), arguments.multiplier(multiplier), count_logarithm(logarithm)
     sizes, shares = Sizes.of(records, len(found)), array("weights", w, low=0.0, high=1.0)
     where = np.array([integer("symbol", i, low=0, high=len(found) - 1) for i in (x, y)])
     if where[0] == where[1] or shares.shape[-1:] != (2,):
-        raise InvalidArgumentError("weights", shares.shape, "is no shape (..., 2) for two different symbols")
+        raise InvalidArgumentError("weights", shares.shape, "is not a shape (..., 2) for two different symbols")
     linear = lam / (rule.mass(sizes.least, sizes.symbols) * found[where])
     rises = shares * (linear - rule.least_rise(sizes.most))
     falls = shares * (rule.largest_rise() - linear)
@@ -225,18 +226,18 @@ def sums(
     w: npt.ArrayLike | None = None,
     group: int = 1,
 ) -> tuple[float, float]:
-    """The sensitivities of the averages of ln r and of r - 1, released side by side.
+    """Returns the sensitivities of the averages of ln r and of r - 1, released side by side.
 
-    One swap may attain both, so they count together: sqrt(a^2 + b^2) in L2, a + b in L1.
+    One swap may attain both, so the joint sensitivity is sqrt(a^2 + b^2) in L2 and a + b in L1.
 
     Args:
         pi: The reference.
         records, logarithm: As for :func:`worst_draw`.
         w: Weights of the symbols; None for the worst draw.
-        group: Records that move from one symbol to another together.
+        group: The number of records that move together from one symbol to another.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     found, rule = reference(pi), count_logarithm(logarithm)
     sizes = Sizes.of(records, len(found))
@@ -248,18 +249,17 @@ def sums(
 
 
 def counts(multiplicities: npt.ArrayLike = (1, 1), *, group: int = 1) -> float:
-    """The L2 sensitivity of noisy counts of which some are published more than once, each time with fresh noise.
+    """Returns the L2 sensitivity of noisy counts, some published more than once, each time with fresh noise.
 
-    A swap moves two counts by one each, so it is sqrt(c1 + c2) for the two symbols that are published most often:
-    sqrt(2) where each is published once. ``group`` records of one client count as often.
+    A swap moves two counts by one each, so the sensitivity is sqrt(c1 + c2) for the two symbols that are published most
+    often: sqrt(2) if each is published once. ``group`` records of one client multiply it.
 
     Args:
-        multiplicities: How often each symbol's count is published, shape (u,); a symbol that is not published counts as
-            none.
-        group: Records that are replaced.
+        multiplicities: The number of times that each symbol's count is published, shape (u,).
+        group: The number of records that are replaced.
 
     Raises:
-        InvalidArgumentError: entries that are no whole numbers >= 0, or none is positive.
+        InvalidArgumentError: entries are not whole numbers >= 0, or none is positive.
     """
     found = array("multiplicities", multiplicities, ndim=1, low=0.0)
     if (found != np.floor(found)).any() or not found.sum():
@@ -268,25 +268,27 @@ def counts(multiplicities: npt.ArrayLike = (1, 1), *, group: int = 1) -> float:
 
 
 def participation(symbols: npt.ArrayLike, cohorts: npt.ArrayLike, records: npt.ArrayLike) -> float:
-    """The L2 sensitivity of noisy *frequencies*, one symbol a round, each round of a cohort of its own.
+    """Returns the L2 sensitivity of noisy *frequencies*, one symbol per round, with a cohort for each round.
 
     A record of client c takes part in the rounds whose cohort has c. It moves round t's frequency by 1/N_t if the
     symbol asked for is one of its two.
 
     Args:
-        symbols: What is asked in each round, shape (T,), whole numbers.
-        cohorts: Whether a client is in a round's cohort, shape (T, n).
+        symbols: The symbol of each round, shape (T,), whole numbers.
+        cohorts: Whether a client is in the cohort of a round, shape (T, n).
         records: N_t of each round, shape (T,).
 
     Raises:
-        InvalidArgumentError: shapes that do not fit, or a cohort without records.
+        InvalidArgumentError: the shapes do not fit, or a cohort has no records.
     """
-    asked = array("symbols", symbols, ndim=1)
+    drawn = array("symbols", symbols, ndim=1)
     present = np.asarray(cohorts)
-    if present.dtype != np.bool_ or present.ndim != 2 or len(present) != len(asked):
-        raise InvalidArgumentError("cohorts", present.shape, f"is no array of bools of shape ({len(asked)}, clients)")
-    size = array("records", records, shape=(len(asked),), low=1.0)
-    _, where = np.unique(asked, return_inverse=True)
+    if present.dtype != np.bool_ or present.ndim != 2 or len(present) != len(drawn):
+        raise InvalidArgumentError(
+            "cohorts", present.shape, f"is not an array of bools of shape ({len(drawn)}, clients)"
+        )
+    size = array("records", records, shape=(len(drawn),), low=1.0)
+    _, where = np.unique(drawn, return_inverse=True)
     of_symbol = np.zeros((int(where.max()) + 1, present.shape[1]))
     np.add.at(of_symbol, where, present / size[:, np.newaxis] ** 2)
     return math.sqrt(float(np.sort(of_symbol, axis=0)[-2:].sum(axis=0).max())) * _UP
@@ -295,17 +297,17 @@ def participation(symbols: npt.ArrayLike, cohorts: npt.ArrayLike, records: npt.A
 def printed_query_sensitivity(
     alpha: float, first: float, second: float, *, records: int, least_probability: float, proof: bool = False
 ) -> float:
-    """The printed bound for a multiplier that depends on the data: (alpha - 1)|l1 - l2| + l2/(N m) + ln 2 (Thm 4.10).
+    """Returns the printed bound (alpha - 1)|l1 - l2| + l2/(N m) + ln 2 of Theorem 4.10.
 
-    It is false, also for the multiplier that the paper proposes; its proof ends with alpha + 1 (``proof``). What does
-    hold is :func:`query_sensitivity`.
+    It is for a multiplier that depends on the data, and false, also for the multiplier that the paper proposes; its
+    proof ends with alpha + 1 (``proof``). A true bound is :func:`query_sensitivity`.
 
     Args:
         alpha: max P/Pi, >= 1.
         first, second: The multipliers at the two data sets.
         records: N.
         least_probability: m = min Pi.
-        proof: The bound that the printed proof arrives at.
+        proof: Whether to return the bound that the printed proof arrives at.
     """
     a = real("alpha", alpha, low=1.0)
     l1, l2 = arguments.multiplier(first), arguments.multiplier(second)
@@ -316,10 +318,10 @@ def printed_query_sensitivity(
 def query_sensitivity(
     alpha: float, beta: float, first: float, second: float, *, records: int, least_probability: float
 ) -> float:
-    """What holds in place of :func:`printed_query_sensitivity` where all counts are at least 2.
+    """Returns a true bound in place of :func:`printed_query_sensitivity`, for counts of at least 2.
 
     max(alpha - 1, 1 - 1/beta)*|l1 - l2| + l2/(N m) + ln(3/2), with beta = max Pi/P. It depends on the data through
-    alpha, beta and the multipliers: noise calibrated to it is not private.
+    alpha, beta and the multipliers, so noise calibrated to it is not private.
     """
     a, b = real("alpha", alpha, low=1.0), real("beta", beta, low=1.0)
     l1, l2 = arguments.multiplier(first), arguments.multiplier(second)

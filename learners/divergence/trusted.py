@@ -1,14 +1,14 @@
-"""Private estimates of KL(Pi || P) where somebody is trusted with the counts: the server, or an aggregator before it.
+"""Private estimates of KL(Pi || P) with a trusted server or a trusted aggregator.
 
-* :class:`TrustedKL`: one number is published, the average of the queries with noise.
-* :class:`AggregatedKL`: an aggregator publishes two, the averages V of ln r and U of r - 1, each with noise of its own,
-  and the server subtracts. For the same multiplier that is never better than one number. But the two serve *every*
-  multiplier at once, as post-processing, if U is published without its factor.
+* :class:`TrustedKL` publishes one number, the average of the queries with noise.
+* :class:`AggregatedKL` publishes two, the averages V of ln r and U of r - 1, each with its own noise, and the server
+  subtracts. For the same multiplier that is never better than one number. But the two serve *every* multiplier at once,
+  as post-processing, because U is published without the multiplier.
 
-After Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), Algorithms 1 and 2, corrected: the noise is calibrated to
-what is released (the average over drawn symbols, both sums), by exact laws, and no two numbers share their noise.
+After Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), Algorithms 1 and 2, corrected: the noise is calibrated
+exactly to the published numbers (the average over drawn symbols, both sums), and no two numbers share their noise.
 
-What is seen, in a graph's views: "output" is everything published. The coins (symbols, cohorts) are public.
+In the views of a graph, "output" is everything published. The coins (symbols, cohorts) are public.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _UP = 1.0 + 2.0**-48
 
 def _average(value: object) -> QueryAverage:
     if not isinstance(value, QueryAverage):
-        raise InvalidArgumentError("average", type(value).__name__, "is no QueryAverage", "use QueryAverage.drawn")
+        raise InvalidArgumentError("average", type(value).__name__, "is not a QueryAverage", "use QueryAverage.drawn")
     return value
 
 
@@ -51,7 +51,9 @@ def _laws(noise: Law, delta: float) -> tuple[type[Laplace] | type[Gaussian], ...
     """The laws to choose among."""
     one_of("noise", noise, "auto", "laplace", "gaussian")
     if noise == "gaussian" and delta == 0.0:
-        raise InvalidArgumentError("delta", delta, "is no δ for Gaussian noise", 'give one above 0, or noise="laplace"')
+        raise InvalidArgumentError(
+            "delta", delta, "is too small for Gaussian noise", 'give one above 0, or noise="laplace"'
+        )
     if noise == "auto" and delta > 0.0:
         return Laplace, Gaussian
     return (Gaussian,) if noise == "gaussian" else (Laplace,)
@@ -59,7 +61,7 @@ def _laws(noise: Law, delta: float) -> tuple[type[Laplace] | type[Gaussian], ...
 
 def _check_law(name: str, value: object) -> None:
     if not isinstance(value, Laplace | Gaussian):
-        raise InvalidArgumentError(name, value, "is no Laplace or Gaussian mechanism")
+        raise InvalidArgumentError(name, value, "is not a Laplace or Gaussian mechanism")
 
 
 def _check_covers(name: str, value: Additive, least: float, of: str = "", *, learner: str) -> None:
@@ -70,18 +72,18 @@ def _check_covers(name: str, value: Additive, least: float, of: str = "", *, lea
 
 
 def deviation(mechanism: Additive) -> float:
-    """The standard deviation of a mechanism's noise."""
+    """Returns the standard deviation of a mechanism's noise."""
     return mechanism.sigma if isinstance(mechanism, Gaussian) else math.sqrt(2.0) * mechanism.scale
 
 
 @frozen(kw_only=True)
 class KLEstimate:
-    """A published estimate of KL(Pi || P).
+    """A published estimate of KL(Pi || P); see :class:`TrustedKL`.
 
     Attributes:
-        estimate: lambda*U - V with noise.
-        noise_deviation: Standard deviation of the noise in it.
-        simulated: Whether the noise was simulated, so that it is no release.
+        estimate: λ·U − V with noise.
+        noise_deviation: The standard deviation of its noise.
+        simulated: Whether the noise was simulated, so that it is not a release.
     """
 
     estimate: float
@@ -102,13 +104,25 @@ class TrustedKL:
     Source: Scott, Biswas, Cormode & Maple 2024, Algorithms 1 and 2, with corrected sensitivities.
 
     Args:
-        average: What is averaged, with its public coins.
-        multiplier: lambda >= 0. It must not depend on the data.
+        average: The average of queries, with its public coins.
+        multiplier: λ ≥ 0. It must not depend on the data.
         mechanism: The noise, for the sensitivity of the average.
+        group: The number of records of one client that may be replaced.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or noise for a smaller sensitivity than the average's
-            for the symbols that were drawn.
+        InvalidArgumentError: an argument is outside its domain, or the noise is for a smaller sensitivity than that of
+            the average for the drawn symbols.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, QueryAverage, TrustedKL
+        >>> data = ClientCounts.of_records([0] * 4, np.arange(4), times=[400, 300, 200, 100], symbol_count=4)
+        >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), samples=100, rng=np.random.default_rng(1))
+        >>> estimator = TrustedKL.calibrated(average, epsilon=1.0)
+        >>> round(average.value(data, 0.0), 3), round(estimator.noise_deviation, 3)  # the exact value, not private
+        (0.121, 0.245)
+        >>> estimator.simulate(data, np.random.default_rng(2), runs=3).round(3)
+        array([0.008, 0.031, 0.292])
     """
 
     average: QueryAverage = field(converter=_average)
@@ -136,18 +150,18 @@ class TrustedKL:
         draw: Draw = "realised",
         group: int = 1,
     ) -> TrustedKL:
-        """The estimator of least noise that is (epsilon, delta)-DP.
+        """Returns the estimator with the least noise that is (ε, δ)-DP.
 
         Args:
-            average: What is averaged.
+            average: The average of queries.
             epsilon, delta: The target; delta may be 0 for Laplace noise.
-            multiplier: lambda >= 0, public. 1 suits small drifts; 0 costs least where one cell is rare.
-            noise: "auto" takes the law of smaller variance.
-            draw: "realised" calibrates to the symbols that were drawn, "worst" to the worst ones.
-            group: Records of one client that may be replaced.
+            multiplier: λ ≥ 0, public. 1 suits small drifts; 0 has the least sensitivity if one cell is rare.
+            noise: "auto" takes the law with the smaller variance.
+            draw: "realised" calibrates to the drawn symbols, "worst" to the worst ones.
+            group: The number of records of one client that may be replaced.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
+            InvalidArgumentError: an argument is outside its domain.
         """
         allowed = probability("delta", delta)
         laws = _laws(noise, allowed)
@@ -162,30 +176,30 @@ class TrustedKL:
         least = min(found, key=deviation)
 
         def built(factor: float) -> TrustedKL:
-            return cls(average=average, multiplier=multiplier, mechanism=_wider(least, factor), group=group)
+            return cls(average=average, multiplier=multiplier, mechanism=wider(least, factor), group=group)
 
         return _certified(built, least, epsilon, allowed)
 
     @property
     def noise_deviation(self) -> float:
-        """Standard deviation of the noise in the estimate."""
+        """The standard deviation of the noise in the estimate."""
         return deviation(self.mechanism)
 
     def event(self) -> PrivacyEvent:
-        """What one record (or a client's group of records) costs."""
+        """Returns the cost of one record (or of a client's group of records)."""
         return self.mechanism.event()
 
     def graph(self) -> AccountantGraph:
-        """The plan: one release that reads the records."""
+        """Returns the plan: one release that reads the records."""
         plan = record_graph(self.group, self.average.logarithm.assumption)
         return plan.release("estimate", self.event(), reads=("records", "coins"))
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` estimates with independent noise and the same public coins, shape (runs,)."""
+        """Returns ``runs`` estimates with independent noise and the same public coins, shape (runs,)."""
         return self.mechanism.simulate(self.average.value(data, self.multiplier), rng, runs)
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln p(output | data0)/p(output | data1), shape (runs,)."""
+        """Returns ln(p(output | data0)/p(output | data1)), shape (runs,)."""
         values = [self.average.value(data, self.multiplier) for data in (data0, data1)]
         return self.mechanism.log_likelihood_ratio(output, *values)
 
@@ -198,7 +212,7 @@ class TrustedKL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> KLEstimate:
-        """One estimate with secure noise, to be published; arguments as for a mechanism's release."""
+        """Returns one estimate with secure noise, to be published; arguments as for a mechanism's release."""
         source = check_noise(noise)
         value = self.average.value(data, self.multiplier)
 
@@ -209,7 +223,7 @@ class TrustedKL:
         return KLEstimate(estimate=found, noise_deviation=self.noise_deviation, simulated=source.simulated)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
-        """Data sets that differ in one record, at the largest distance of the average."""
+        """Returns data sets that differ in one record, at the largest distance of the average."""
         return self.average.worst_case_neighbours(self.multiplier)
 
 
@@ -218,12 +232,12 @@ class TrustedKL:
 
 @frozen(kw_only=True)
 class KLPair:
-    """Published averages of ln r and of r - 1, of which every estimate is post-processing.
+    """Published averages of ln r and of r - 1, from which estimates are post-processing; see :class:`AggregatedKL`.
 
     Attributes:
         logs: V with noise.
         ratios: U with noise.
-        deviations: Standard deviations of the noise in the two.
+        deviations: The standard deviations of the noise in the two.
         simulated: Whether the noise was simulated.
     """
 
@@ -233,7 +247,7 @@ class KLPair:
     simulated: bool
 
     def estimate(self, multiplier: float) -> KLEstimate:
-        """lambda*U - V, for any multiplier, at no further cost."""
+        """Returns λ·U − V for any multiplier, at no further cost."""
         lam = arguments.multiplier(multiplier)
         spread = math.hypot(self.deviations[0], lam * self.deviations[1])
         return KLEstimate(estimate=lam * self.ratios - self.logs, noise_deviation=spread, simulated=self.simulated)
@@ -243,16 +257,26 @@ class KLPair:
 class AggregatedKL:
     """Publishes noisy averages of ln r and of r - 1, side by side.
 
-    One record moves both, so their costs add up; neither is hidden by the other's noise.
+    One record moves both, so their costs are composed.
 
     Args:
-        average: What is averaged, with its public coins.
+        average: The average of queries, with its public coins.
         logs: The noise on V.
         ratios: The noise on U.
-        group: Records of one client that may be replaced.
+        group: The number of records of one client that may be replaced.
 
     Raises:
-        InvalidArgumentError: noise for a smaller sensitivity than V's or U's, or of two different laws.
+        InvalidArgumentError: a noise is for a smaller sensitivity than that of V or U, or the two have different laws.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import AggregatedKL, ClientCounts, QueryAverage
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> data = ClientCounts.of_records([0] * 4, np.arange(4), times=[400, 300, 200, 100], symbol_count=4)
+        >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), samples=100, rng=np.random.default_rng(1))
+        >>> pair = AggregatedKL.calibrated(average, epsilon=1.0).release(data, noise=SimulationNoise(1))
+        >>> [round(pair.estimate(multiplier).estimate, 3) for multiplier in (0.0, 0.5, 1.0)]
+        [-0.016, 0.064, 0.144]
     """
 
     average: QueryAverage = field(converter=_average)
@@ -267,7 +291,7 @@ class AggregatedKL:
             _check_covers(name, found, least, learner="AggregatedKL")
         if type(self.logs) is not type(self.ratios):
             raise InvalidArgumentError(
-                "ratios", self.ratios, "has noise of another law than logs", "give both the same"
+                "ratios", self.ratios, "has noise of another law than logs", "use the same law for both"
             )
 
     @classmethod
@@ -282,21 +306,21 @@ class AggregatedKL:
         draw: Draw = "realised",
         group: int = 1,
     ) -> AggregatedKL:
-        """The pair that is (epsilon, delta)-DP with the least noise in the estimate at one multiplier.
+        """Returns the pair that is (ε, δ)-DP with the least noise in the estimate at one multiplier.
 
-        Let a and b be the sensitivities of V and lambda*U. With Gaussian noise (a/s_a)^2 + (b/s_b)^2 = mu^2 is given,
+        Let a and b be the sensitivities of V and λ·U. With Gaussian noise (a/s_a)^2 + (b/s_b)^2 = mu^2 is given,
         and s_a^2 + s_b^2 is least for s_a^2 = a(a + b)/mu^2. With Laplace noise a/s_a + b/s_b = epsilon is given, and
         it is least for s_a = a^(1/3) (a^(2/3) + b^(2/3))/epsilon.
 
         Args:
-            average: What is averaged.
+            average: The average of queries.
             epsilon, delta: The target; delta may be 0 for Laplace noise.
-            multiplier: lambda > 0 for which it is best; the released pair serves all.
-            noise: "auto" takes the law of smaller variance at that multiplier.
+            multiplier: λ > 0 for which the noise is optimal; the pair serves all multipliers.
+            noise: "auto" takes the law with the smaller variance at that multiplier.
             draw, group: See :meth:`TrustedKL.calibrated`.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
+            InvalidArgumentError: an argument is outside its domain.
         """
         allowed, lam = probability("delta", delta), real("multiplier", multiplier, low=0.0, low_open=True)
         laws, target = _laws(noise, allowed), real("epsilon", epsilon, low=0.0, low_open=True)
@@ -314,31 +338,31 @@ class AggregatedKL:
         logs, ratios = min(pairs, key=lambda pair: math.hypot(deviation(pair[0]), lam * deviation(pair[1])))
 
         def built(factor: float) -> AggregatedKL:
-            return cls(average=average, logs=_wider(logs, factor), ratios=_wider(ratios, factor), group=group)
+            return cls(average=average, logs=wider(logs, factor), ratios=wider(ratios, factor), group=group)
 
         return _certified(built, logs, target, allowed)
 
     def noise_deviation(self, multiplier: float) -> float:
-        """Standard deviation of the noise in the estimate at a multiplier."""
+        """Returns the standard deviation of the noise in the estimate at a multiplier."""
         return math.hypot(deviation(self.logs), arguments.multiplier(multiplier) * deviation(self.ratios))
 
     def event(self) -> PrivacyEvent:
-        """What one record (or a client's group of records) costs: both releases together."""
+        """Returns the cost of one record (or of a client's group of records) in both releases together."""
         return compose(self.logs.event(), self.ratios.event())
 
     def graph(self) -> AccountantGraph:
-        """The plan: one release of both sums, and the estimate behind it."""
+        """Returns the plan: one release of both sums; the estimate is post-processing."""
         plan = record_graph(self.group, self.average.logarithm.assumption)
         return plan.release("sums", self.event(), reads=("records", "coins")).post("estimate", reads=("sums",))
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
-        """``runs`` published pairs (V, U), shape (runs, 2)."""
+        """Returns ``runs`` pairs (V, U) with noise, shape (runs, 2)."""
         found, (first, second) = self.average.sums(data), rng.spawn(2)
         drawn = self.logs.simulate(found[0], first, runs), self.ratios.simulate(found[1], second, runs)
         return np.stack(drawn, axis=1)
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
-        """ln p(output | data0)/p(output | data1) of published pairs of shape (runs, 2)."""
+        """Returns ln(p(output | data0)/p(output | data1)) for pairs of shape (runs, 2)."""
         drawn, here, there = np.asarray(output), self.average.sums(data0), self.average.sums(data1)
         return self.logs.log_likelihood_ratio(drawn[:, 0], here[0], there[0]) + self.ratios.log_likelihood_ratio(
             drawn[:, 1], here[1], there[1]
@@ -353,7 +377,7 @@ class AggregatedKL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> KLPair:
-        """One pair with secure noise, to be published; the cost of both is recorded once, before anything is drawn."""
+        """Returns one pair with secure noise; the cost of both is recorded once, before anything is drawn."""
         source, (v, u) = check_noise(noise), self.average.sums(data)
 
         def drawn() -> KLPair:
@@ -367,7 +391,7 @@ class AggregatedKL:
         return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
-        """Data sets that differ in one record, at the largest distance of V."""
+        """Returns data sets that differ in one record, at the largest distance of V."""
         return self.average.worst_case_neighbours(0.0)
 
 
@@ -375,7 +399,7 @@ class AggregatedKL:
 
 
 def _certified(built: Callable[[float], Estimator], mechanism: Additive, epsilon: float, delta: float) -> Estimator:
-    """The estimator with noise of the mechanism's law raised, by what rounding costs the accountant's bound."""
+    """The estimator whose noise is raised until the accountant's bound, with its rounding, meets the target."""
     found, step = built(1.0), 2.0**-48
     at = 0.0 if isinstance(mechanism, Laplace) else delta
     while accounting.epsilon(found.event(), at).upper > epsilon:
@@ -383,7 +407,8 @@ def _certified(built: Callable[[float], Estimator], mechanism: Additive, epsilon
     return found
 
 
-def _wider(mechanism: Additive, factor: float) -> Additive:
+def wider(mechanism: Additive, factor: float) -> Additive:
+    """Returns the mechanism with noise that is larger by a factor."""
     if isinstance(mechanism, Gaussian):
         return evolve(mechanism, sigma=mechanism.sigma * factor)
     return evolve(mechanism, scale=mechanism.scale * factor)

@@ -1,10 +1,10 @@
-"""The divergences behind an estimate of KL(Pi || P) from samples of Pi, and how its variance depends on the multiplier.
+"""Divergences, and the variance of an estimate of KL(Pi || P) from samples of Pi as a function of the multiplier.
 
-One query at x ~ Pi is lambda*(r - 1) - ln r with r = P(x)/Pi(x). Its mean is KL(Pi || P) for every lambda, and its
-variance lambda^2 chi2(P || Pi) - 2 lambda J + Var(ln r): exactly a parabola, with vertex J/chi2(P || Pi).
+One query at x ~ Pi is λ·(r − 1) − ln r with r = P(x)/Pi(x). Its mean is KL(Pi || P) for every λ, and its
+variance λ^2 chi2(P || Pi) - 2 λ J + Var(ln r): exactly a parabola, with vertex J/chi2(P || Pi).
 
-Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), section 4, have a bound of the variance (Theorem 4.4, true) and
-take its vertex for the variance's (Corollary 4.5: false); both are here beside what holds.
+Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), section 4, bound the variance (Theorem 4.4, true) and take the
+vertex of the bound for that of the variance (Corollary 4.5: false); both are here beside the correct statements.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ def _laws(pi: npt.ArrayLike, p: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def query(ratios: npt.ArrayLike, multiplier: float) -> FloatArray:
-    """lambda*(r - 1) - ln r, of ratios of any shape, without loss of digits near r = 1.
+    """Returns λ·(r − 1) − ln r for ratios of any shape, without loss of digits near r = 1.
 
     Raises:
-        InvalidArgumentError: a ratio that is not positive and finite, or a negative multiplier.
+        InvalidArgumentError: a ratio is not positive and finite, or the multiplier is negative.
     """
     r = array("ratios", ratios)
     if not (r > 0.0).all():
         raise InvalidArgumentError("ratios", "...", "holds one that is not positive", "smooth the counts")
     lam, u = real("multiplier", multiplier, low=0.0), r - 1.0
-    # ln(1 + u) = u - u^2/2 + u^3/3 - ..., whose first term cancels for lambda = 1
+    # ln(1 + u) = u - u^2/2 + u^3/3 - ..., whose first term cancels for λ = 1
     series = u * u * (0.5 - u * (1.0 / 3.0 - u * (0.25 - u * (0.2 - u / 6.0))))
     beyond = np.where(np.abs(u) < _NEAR, series, u - np.log1p(u))
     return np.asarray((lam - 1.0) * u + beyond)
 
 
 def kl(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """KL(first || second), by terms that are never negative.
+    """Returns KL(first || second), by terms that are never negative.
 
     Raises:
-        InvalidArgumentError: laws without full support, of different shapes, or that do not sum to 1.
+        InvalidArgumentError: the laws lack full support, have different shapes, or do not sum to 1.
     """
     p, q = _laws(first, second)
     return float(p @ query(q / p, 1.0)) + float((p - q).sum())
 
 
 def jeffreys(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """J = KL(first || second) + KL(second || first)."""
+    """Returns J = KL(first || second) + KL(second || first)."""
     return kl(first, second) + kl(second, first)
 
 
 def chi_square(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """chi2(first || second) = sum (first - second)^2/second."""
+    """Returns chi2(first || second) = sum (first - second)^2/second."""
     p, q = _laws(first, second)
     return float(((p - q) ** 2 / q).sum())
 
@@ -88,13 +88,13 @@ class Parabola:
     constant: float
 
     def variance(self, multiplier: float) -> float:
-        """The variance at a multiplier."""
+        """Returns the variance at a multiplier."""
         lam = real("multiplier", multiplier)
         return (lam * lam * self.square - 2.0 * lam * self.cross + self.constant) / self.samples
 
     @property
     def best_multiplier(self) -> float:
-        """J/chi2(P || Pi): depends on P, hence private. 1 where P = Pi, the limit."""
+        """J/chi2(P || Pi), and the limit 1 if P = Pi. It depends on P, hence is private data."""
         return self.cross / self.square if self.square > 0.0 else 1.0
 
     @property
@@ -104,10 +104,10 @@ class Parabola:
 
 
 def parabola(pi: npt.ArrayLike, p: npt.ArrayLike, *, samples: int) -> Parabola:
-    """The exact variance of the estimate from T draws of Pi, with P known exactly.
+    """Returns the exact variance of the estimate from T draws of Pi, with P known exactly.
 
     Raises:
-        InvalidArgumentError: as :func:`kl`, or no sample.
+        InvalidArgumentError: as for :func:`kl`, or ``samples`` < 1.
     """
     first, second = _laws(pi, p)
     logs = np.log(second / first)
@@ -121,9 +121,9 @@ def parabola(pi: npt.ArrayLike, p: npt.ArrayLike, *, samples: int) -> Parabola:
 
 
 def printed_variance_bound(pi: npt.ArrayLike, p: npt.ArrayLike, multiplier: float, *, samples: int) -> float:
-    """Theorem 4.4 without noise: ((a - 1) l^2 + max(a - 1, b^2 - 1) + KL^2 - 2 l J)/T, a = max P/Pi, b = max Pi/P.
+    """Returns ((a - 1) l^2 + max(a - 1, b^2 - 1) + KL^2 - 2 l J)/T, the bound of Theorem 4.4 without noise.
 
-    It is true; :func:`variance_bound` is below it.
+    Here a = max P/Pi and b = max Pi/P. The bound is true; :func:`variance_bound` is below it.
     """
     first, second = _laws(pi, p)
     alpha, beta = float((second / first).max()), float((first / second).max())
@@ -133,7 +133,7 @@ def printed_variance_bound(pi: npt.ArrayLike, p: npt.ArrayLike, multiplier: floa
 
 
 def variance_bound(pi: npt.ArrayLike, p: npt.ArrayLike, multiplier: float, *, samples: int) -> float:
-    """(l^2 chi2(P || Pi) - 2 l J + chi2(Pi || P) - KL^2)/T, from ln^2 r <= (r - 1)^2/r."""
+    """Returns (l^2 chi2(P || Pi) - 2 l J + chi2(Pi || P) - KL^2)/T, from ln^2 r <= (r - 1)^2/r."""
     first, second = _laws(pi, p)
     lam = real("multiplier", multiplier, low=0.0)
     found = lam**2 * chi_square(second, first) - 2.0 * lam * jeffreys(first, second)
@@ -141,9 +141,10 @@ def variance_bound(pi: npt.ArrayLike, p: npt.ArrayLike, multiplier: float, *, sa
 
 
 def multiplier_bracket(pi: npt.ArrayLike, p: npt.ArrayLike) -> tuple[float, float]:
-    """[ln a/(a - 1), b ln b/(b - 1)], which holds the best multiplier and 1; a and b as in the printed bound.
+    """Returns [ln a/(a - 1), b ln b/(b - 1)], which contains the best multiplier and 1.
 
-    J/chi2 is a mean of ln r/(r - 1) with weights (r - 1)^2, and that falls in r.
+    With a and b as in the printed bound: J/chi2 is a mean of ln r/(r - 1), which decreases in r, with weights (r -
+    1)^2.
     """
     first, second = _laws(pi, p)
     ends = []
@@ -153,7 +154,7 @@ def multiplier_bracket(pi: npt.ArrayLike, p: npt.ArrayLike) -> tuple[float, floa
 
 
 def printed_multiplier(pi: npt.ArrayLike, p: npt.ArrayLike) -> float:
-    """J/(a - 1), the vertex of the printed bound; never above the best multiplier.
+    """Returns J/(a - 1), the vertex of the printed bound, which is at most the best multiplier.
 
     Raises:
         InvalidArgumentError: P = Pi, where it is undefined.
@@ -166,7 +167,7 @@ def printed_multiplier(pi: npt.ArrayLike, p: npt.ArrayLike) -> float:
 
 
 def printed_multiplier_bound(pi: npt.ArrayLike, p: npt.ArrayLike) -> float:
-    """(ab - 1)^2/(2ab(a - 1)): Corollary 4.5's upper bound, of the printed multiplier only; the best one may exceed it.
+    """Returns (ab - 1)^2/(2ab(a - 1)), the upper bound of Corollary 4.5 on the printed multiplier only.
 
     Raises:
         InvalidArgumentError: P = Pi, where it is undefined.

@@ -1,1 +1,1 @@
-"""What every mechanism is, and the arguments that it checks."""
+"""The protocol that every mechanism follows, and the checks of its arguments."""

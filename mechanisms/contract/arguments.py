@@ -26,7 +26,7 @@ def sensitivity(value: float) -> float:
 
 
 def monotone(value: bool) -> bool:
-    """Returns the parameter ``monotone``; nothing but a bool is taken, as a slip here would halve ε."""
+    """Returns the parameter ``monotone``; only a bool is accepted, because a mistake here would halve ε."""
     return boolean("monotone", value)
 
 
@@ -34,7 +34,7 @@ def generator(rng: object) -> np.random.Generator:
     """Returns ``rng``.
 
     Raises:
-      InvalidArgumentError: it is no ``numpy.random.Generator``; there is no hidden global source of randomness.
+      InvalidArgumentError: ``rng`` is not a ``numpy.random.Generator``; there is no hidden global source of randomness.
     """
     if not isinstance(rng, np.random.Generator):
         raise InvalidArgumentError("rng", rng, "is not a numpy Generator", "pass numpy.random.default_rng(seed)")
@@ -42,14 +42,14 @@ def generator(rng: object) -> np.random.Generator:
 
 
 MOST_NUMBERS = 2**28
-"""In the arrays that one call makes, 2 GiB of floats; more are refused before any is made."""
+"""The most numbers in the arrays of one call: 2 GiB of floats. Larger requests are refused before any allocation."""
 
 
 def run_count(runs: object, width: int = 1) -> int:
     """Returns the number of runs of ``width`` numbers each: an integer of at least 1.
 
     Raises:
-      InvalidArgumentError: it is none, or so many runs have more than ``MOST_NUMBERS`` numbers.
+      InvalidArgumentError: ``runs`` is not such an integer, or the runs hold more than ``MOST_NUMBERS`` numbers.
     """
     count = validate.integer("runs", runs, low=1)
     if count > 1 and count * width > MOST_NUMBERS:
@@ -61,14 +61,16 @@ def run_count(runs: object, width: int = 1) -> int:
 
 
 def array_length(name: str, value: object, length: int | None = None) -> int:
-    """Returns how many numbers an array has that ``value`` asks for: ``length``, or ``value`` itself, an integer ≥ 0.
+    """Returns the length of the array that ``value`` asks for: ``length``, by default ``value`` itself, an integer ≥ 0.
 
     Raises:
-      InvalidArgumentError: it is no such integer, or they are more than ``MOST_NUMBERS``.
+      InvalidArgumentError: ``value`` is not such an integer, or the length exceeds ``MOST_NUMBERS``.
     """
     count = validate.integer(name, value, low=0) if length is None else length
     if count > MOST_NUMBERS:
-        raise InvalidArgumentError(name, value, f"asks for an array of more than {MOST_NUMBERS} numbers", "give less")
+        raise InvalidArgumentError(
+            name, value, f"asks for an array of more than {MOST_NUMBERS} numbers", "give a smaller one"
+        )
     return count
 
 
@@ -91,10 +93,10 @@ def group_size(size: object) -> int:
 
 
 def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Returns an array of floats that are the given numbers, none of them rounded: rounding moves numbers apart.
+    """Returns the given numbers as floats, none of them rounded: rounding could move neighbouring values apart.
 
     Raises:
-      InvalidArgumentError: not numeric or not finite; whole numbers beyond 2^53, or floats of more than 64 bits.
+      InvalidDataError: not numeric or not finite, whole numbers beyond 2^53, or floats of more than 64 bits.
     """
     found = validate.array(name, value, data=True)
     raw = value if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
@@ -116,7 +118,7 @@ _BLOCK = 1 << 18  # numbers drawn at a time: 2 MiB of floats, so that a block st
 
 
 def blocks(runs: int, width: int) -> Iterator[slice]:
-    """Yields slices that cover ``runs`` rows of ``width`` numbers, each small enough to work on in cache."""
+    """Yields slices that cover ``runs`` rows of ``width`` numbers, each small enough for the processor's cache."""
     step = max(1, _BLOCK // max(1, width))
     for start in range(0, runs, step):
         yield slice(start, min(runs, start + step))
@@ -131,9 +133,9 @@ def difference_up(minuend: float, subtrahend: float) -> float:
 
 
 def target_epsilon(value: float) -> float:
-    """Returns the ε > 0 that a mechanism is calibrated to; less than 1e-90 is beyond what events can say.
+    """Returns the target ε of a calibration; events cannot represent one below 1e-90.
 
     Raises:
-      InvalidArgumentError: it is no such number.
+      InvalidArgumentError: ``epsilon`` is not a finite number of at least 1e-90.
     """
     return validate.real("epsilon", value, low=1e-90)

@@ -1,1 +1,1 @@
-"""Clipping, bounded contributions, sampled records and groups."""
+"""Transforms and wrappers of data: clipping, bounded contributions, sampled records and groups."""

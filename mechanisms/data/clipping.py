@@ -1,10 +1,10 @@
 """Transforms of data before noise is added, with their stability: clipped numbers and vectors, and their sums.
 
-Each transform is called with data and gives what a mechanism then reads; its ``stability(adjacency)`` is what
-``AccountantGraph.transform`` takes: how far apart its results are at most, per record by which the data differ.
+A transform is called with data and returns the input of a mechanism. Its ``stability(adjacency)``, which
+``AccountantGraph.transform`` takes, is the largest distance of its results per record by which two data sets differ.
 
-Sensitivity holds to the last bit. Sums of floats in floating point do not have the sensitivity of sums of real numbers
-(Casacuberta, Shoate, Vadhan & Wagaman 2022); so entries are rounded to a public grid and the whole numbers added.
+The sensitivity is exact. Floating-point sums do not have the sensitivity of sums of real numbers (Casacuberta, Shoate,
+Vadhan & Wagaman 2022); so entries are rounded to a public grid and added as whole numbers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 
 Stability = dict[tuple[str, str], float]
-"""{(norm in, norm out): factor}, as a graph's transform takes it."""
+"""{(norm in, norm out): factor}, the format of a graph's transforms."""
 
 _GRID = 2.0**-26  # of the bound: sums of 2^26 rows are exact floats
 _EXACT = 2**53
@@ -94,10 +94,15 @@ def _check_count(name: str, rows: int, largest: int) -> None:
 
 @frozen
 class ClipNumbers:
-    """Clips every number to [low, high].
+    """A transform that clips every number to [low, high].
 
     Raises:
-      InvalidArgumentError: an end is not finite, or low is not below high.
+      InvalidArgumentError: an end is not finite, or ``low`` is not below ``high``.
+
+    Example:
+      >>> from hockeystick.mechanisms import ClipNumbers
+      >>> ClipNumbers(0.0, 100.0)([-3.0, 42.0, 500.0])
+      array([  0.,  42., 100.])
     """
 
     low: float = field(converter=_low)
@@ -111,28 +116,34 @@ class ClipNumbers:
         """Returns the clipped numbers, in an array of the same shape.
 
         Raises:
-          InvalidArgumentError: a number is NaN or infinite; map missing values to a number first, record by record.
+          InvalidDataError: a number is NaN or infinite; map missing values to a number first, record by record.
         """
         return np.asarray(np.clip(validate.array("values", values, data=True), self.low, self.high))
 
     def stability(self, adjacency: Adjacency) -> Stability:
-        """Returns 1: a record stays a record, and two arrays of one shape get no farther apart in any norm."""
+        """Returns 1: a record stays a record, and clipping increases the distance of two arrays in no norm."""
         return {**_ROW_BY_ROW, ("l1", "l1"): 1.0, ("l2", "l2"): 1.0, ("linf", "linf"): 1.0}
 
 
 @frozen
 class ClipNorm:
-    """Scales every row of (rows, entries) down to a norm of at most ``bound``; L∞: clips every entry.
+    """A transform that scales every row of (rows, entries) down to a norm of at most ``bound``; L∞ clips every entry.
 
-    The exact norm of what is returned is at most the bound, as rounding is downwards: rows as long as the bound may
-    lose one part in 10^15 or so, unless they are whole numbers.
+    The exact norm of a returned row is at most the bound, because rounding is downwards: rows with exactly this norm
+    may lose about one part in 10^15, unless they are whole numbers.
 
     Args:
       bound: the largest norm.
       norm: "l1", "l2" or "linf".
 
     Raises:
-      InvalidArgumentError: ``bound`` is not finite and positive, or the norm unknown.
+      InvalidArgumentError: ``bound`` is not finite and positive, or the norm is unknown.
+
+    Example:
+      >>> from hockeystick.mechanisms import ClipNorm
+      >>> ClipNorm(5.0)([[3.0, 4.0], [30.0, 40.0]]).round(3)
+      array([[3., 4.],
+             [3., 4.]])
     """
 
     bound: float = field(converter=_radius)
@@ -142,7 +153,7 @@ class ClipNorm:
         """Returns the clipped rows.
 
         Raises:
-          InvalidArgumentError: it is no array of rows, or an entry is NaN or infinite.
+          InvalidDataError: ``rows`` is not an array of rows, or an entry is NaN or infinite.
         """
         given = validate.array("rows", rows, ndim=2, data=True)
         if self.norm == "linf" or not given.size:
@@ -167,7 +178,7 @@ class ClipNorm:
         return np.where(inside[:, None], rows, scaled * factor[:, None])
 
     def _whole_and_inside(self, rows: FloatArray) -> NDArray[np.bool_]:
-        """Rows of whole numbers, whose norm is computed without rounding, within the bound."""
+        """A mask of the rows of whole numbers within the bound; their norm is computed without rounding."""
         whole: NDArray[np.bool_] = (rows == np.rint(rows)).all(axis=1)
         small = np.where(whole[:, None] & (np.abs(rows) < 2.0**53), rows, 0.0)
         measure = np.abs(small).sum(axis=1) if self.norm == "l1" else (small * small).sum(axis=1)
@@ -186,15 +197,24 @@ def _lengths(rows: FloatArray, norm: str) -> FloatArray:
 
 @frozen
 class ClippedSum:
-    """The sum of numbers, each clipped to [low, high] and rounded to the grid, without any error in adding.
+    """A transform to the exact sum of numbers, each clipped to [low, high] and rounded to the grid.
 
     Args:
-      low, high: what a record may add; the ends are rounded inwards to the grid.
+      low, high: the range of a record; the ends are rounded inwards to the grid.
       grid: the step of the grid, a power of two; by default 2^-26 of the larger end, so that 67 million records can be
         added. With a step of 1 the sum is an int.
 
     Raises:
-      InvalidArgumentError: the range is empty or holds no point of the grid, or the grid is no power of two.
+      InvalidArgumentError: the range is empty or holds no point of the grid, or the grid is not a power of two.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.mechanisms import ClippedSum
+      >>> total = ClippedSum(-10.0, 100.0)
+      >>> total([-3.0, 42.0, 500.0])
+      139.0
+      >>> total.sensitivity(Adjacency.ADD_OR_REMOVE_ONE), total.sensitivity(Adjacency.REPLACE_ONE)
+      (100.0, 110.0)
     """
 
     low: float = field(converter=_low)
@@ -211,7 +231,7 @@ class ClippedSum:
         """Returns the sum of numbers of shape (records,).
 
         Raises:
-          InvalidArgumentError: a number is NaN or infinite, or there are too many for the grid.
+          InvalidDataError: a number is NaN or infinite, or there are too many for the grid.
         """
         step, total = self._whole_sum(values)
         return total if step == 1.0 else total * step
@@ -230,17 +250,17 @@ class ClippedSum:
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Returns the largest change of the sum when one record changes; it is attained.
 
-        Under replace-with-null a null record adds nothing, or what 0 is clipped to.
+        Under replace-with-null a null record adds nothing, or 0 clipped to the range.
 
         Raises:
-          UnsupportedAdjacencyError: under local adjacency, where nobody adds up.
+          UnsupportedAdjacencyError: under local adjacency, which has no curator who adds up.
         """
         step, least, most = self._ends()
         if adjacency is Adjacency.REPLACE_ONE:
             return (most - least) * step
         if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
             return max(-least, most) * step
-        raise refuse("a sum", adjacency, "it is the work of a curator")
+        raise refuse("a sum", adjacency, "it needs a curator")
 
     def stability(self, adjacency: Adjacency) -> Stability:
         """Returns the sensitivity, in every norm."""
@@ -250,17 +270,24 @@ class ClippedSum:
 
 @frozen
 class ClippedMean:
-    """The mean of a public number of records, each clipped to [low, high] and rounded to the grid.
+    """A transform to the mean of a public number of records, each clipped to [low, high] and rounded to the grid.
 
-    Only for relations that keep that number. Where records come and go, release a ``ClippedSum`` and a count, and
-    divide what was released.
+    It is for relations that preserve the number of records. Under add-or-remove-one release a ``ClippedSum`` and a
+    count, and divide the outputs.
 
     Args:
-      records: how many there are; public.
+      records: the public number of records.
       low, high, grid: see ``ClippedSum``.
 
     Raises:
-      InvalidArgumentError: as ``ClippedSum``, or ``records`` is no integer ≥ 1.
+      InvalidArgumentError: as ``ClippedSum``, or ``records`` is not an integer ≥ 1.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.mechanisms import ClippedMean
+      >>> mean = ClippedMean(0.0, 100.0, records=4)
+      >>> mean([-3.0, 42.0, 500.0, 18.0]), round(mean.sensitivity(Adjacency.REPLACE_ONE), 6)
+      (40.0, 25.0)
     """
 
     low: float = field(converter=_low)
@@ -278,20 +305,20 @@ class ClippedMean:
         """Returns the mean of numbers of shape (records,).
 
         Raises:
-          InvalidArgumentError: a number is NaN or infinite, or there are more or fewer than ``records``.
+          InvalidDataError: a number is NaN or infinite, or their number is not ``records``.
         """
         numbers = validate.array("values", values, shape=(self.records,), data=True)
         step, total = self._sum()._whole_sum(numbers)
-        return total * step / self.records  # one rounding, which is in the sensitivity
+        return total * step / self.records  # one rounding, which the sensitivity includes
 
     def sensitivity(self, adjacency: Adjacency) -> float:
-        """Returns the largest change of the mean when one record changes, with the rounding of the division.
+        """Returns the largest change of the mean when one record changes, including the rounding of the division.
 
         Raises:
           UnsupportedAdjacencyError: the relation changes the number of records, or is local.
         """
         if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
-            raise refuse("a mean", adjacency, "release a ClippedSum and a count, and divide what was released")
+            raise refuse("a mean", adjacency, "release a ClippedSum and a count, and divide the outputs")
         change = Fraction(self._sum().sensitivity(adjacency)) / self.records
         return up(change + Fraction(max(-self.low, self.high)) / 2**52)
 
@@ -303,7 +330,7 @@ class ClippedMean:
 
 @frozen
 class ClippedVectorSum:
-    """The sum of rows, each clipped to a norm of at most ``bound`` and rounded to the grid, without error in adding.
+    """A transform to the exact sum of rows, each clipped to a norm of at most ``bound`` and rounded to the grid.
 
     A row is rounded to the nearest point of the grid, or towards 0 where that would leave the ball.
 
@@ -314,7 +341,16 @@ class ClippedVectorSum:
         With a step of 1 the sum is of whole numbers.
 
     Raises:
-      InvalidArgumentError: as ``ClipNorm``, or the grid is no power of two or coarser than the bound.
+      InvalidArgumentError: as ``ClipNorm``, or the grid is not a power of two or coarser than the bound.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.mechanisms import ClippedVectorSum
+      >>> total = ClippedVectorSum(5.0)
+      >>> total([[3.0, 4.0], [30.0, 40.0]]).round(6)
+      array([6., 8.])
+      >>> total.stability(Adjacency.REPLACE_ONE)
+      {('records', 'l2'): 10.0, ('records', 'linf'): 10.0}
     """
 
     bound: float = field(converter=_radius)
@@ -328,7 +364,7 @@ class ClippedVectorSum:
         """Returns the sum of (rows, entries), of shape (entries,).
 
         Raises:
-          InvalidArgumentError: it is no array of rows, an entry is NaN or infinite, or there are too many rows.
+          InvalidDataError: ``rows`` is not an array of rows, an entry is NaN or infinite, or there are too many rows.
         """
         given = validate.array("rows", rows, ndim=2, data=True)
         step, clip = _step(self.grid, self.bound), ClipNorm(self.bound, norm=self.norm)
@@ -350,13 +386,13 @@ class ClippedVectorSum:
         return np.where(beyond[:, None], np.trunc(inside).astype(np.int64), nearest)
 
     def stability(self, adjacency: Adjacency) -> Stability:
-        """Returns the largest change of the sum in ``norm``, and in those that are never larger: bound or twice that.
+        """Returns the largest change of the sum, bound or 2·bound, in ``norm`` and in all smaller norms.
 
         Raises:
-          UnsupportedAdjacencyError: under local adjacency, where nobody adds up.
+          UnsupportedAdjacencyError: under local adjacency, which has no curator who adds up.
         """
         if adjacency not in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL, Adjacency.REPLACE_ONE):
-            raise refuse("a sum", adjacency, "it is the work of a curator")
+            raise refuse("a sum", adjacency, "it needs a curator")
         factor = self.bound * (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0)
         norms = ("l1", "l2", "linf")
         return {("records", norm): factor for norm in norms[norms.index(self.norm) :]}

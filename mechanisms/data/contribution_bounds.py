@@ -1,7 +1,7 @@
-"""Bounds on what one person contributes: records kept, and counts in a histogram, with their stability.
+"""Bounds on the contribution of one person, to records or to the counts of a histogram, with their stability.
 
-What is kept of a person with too many records must not depend on the other persons, nor on positions in the whole data
-set: a random permutation of all records, or one random number for each row, may change everywhere when one row enters.
+The choice among the records of a person with too many must not depend on other persons, nor on positions in the data
+set: a random permutation of all records, or a random number for each row, may change everywhere when one row is added.
 """
 
 from __future__ import annotations
@@ -39,30 +39,37 @@ def _most_each(value: int) -> int:
 
 
 def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> FloatArray:
-    """Returns a number in [0, 1) for every record that depends on it and the public ``seed`` alone.
+    """Returns a number in [0, 1) for every record, which depends only on the record and the public ``seed``.
 
-    Equal records get equal numbers, wherever they stand. Give what tells a person's records apart, such as their own
-    numbers or contents; never their positions in the data set.
+    Equal records have equal numbers, wherever they stand. Pass what distinguishes the records of a person, such as
+    their keys or contents, never their positions in the data set.
 
     Raises:
-      InvalidArgumentError: a record is no int, str or bytes, or ``seed`` no integer ≥ 0.
+      InvalidArgumentError: a record is not an int, str or bytes, or ``seed`` is not an integer ≥ 0.
+
+    Example:
+      >>> from hockeystick.mechanisms import public_priorities
+      >>> public_priorities(["visit 7", "visit 8", "visit 7"], seed=1).round(3)
+      array([0.592, 0.256, 0.592])
     """
     key = validate.integer("seed", seed, low=0, high=2**256).to_bytes(33, "big")
     found = []
     for place, record in enumerate(validate.items("records", records, data=True)):
         plain = record.item() if isinstance(record, np.generic) else record
         if isinstance(plain, bool) or not isinstance(plain, (int, str, bytes)):
-            raise InvalidDataError(f"records[{place}]", record, "is no int, str or bytes", "give the records' own keys")
+            raise InvalidDataError(
+                f"records[{place}]", record, "is not an int, str or bytes", "give the records' own keys"
+            )
         digest = hashlib.blake2b(repr(plain).encode(), digest_size=8, key=key).digest()
         found.append((int.from_bytes(digest, "big") >> 11) * 2.0**-53)
     return np.array(found, dtype=np.float64)
 
 
 def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
-    """Persons as numbers, and an order of the records: by person, then priority, then as they stand in the data."""
+    """Persons as numbers, and an order of the records: by person, then priority, then position in the data."""
     raw = validate.as_array("persons", persons, data=True)
     if raw.ndim != 1 or (raw.dtype.kind not in "iuUS" and raw.size):
-        raise InvalidDataError("persons", persons, "are no names or numbers", "give one of them a record")
+        raise InvalidDataError("persons", persons, "are not names or numbers", "give one per record")
     numbers = np.unique(raw, return_inverse=True)[1].astype(np.int64)
     first = (
         np.zeros(len(raw))
@@ -73,7 +80,7 @@ def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[IntArray,
 
 
 def _places(groups: IntArray) -> IntArray:
-    """The place of every entry in its run of equal entries, from 0."""
+    """The index of every entry in its run of equal entries."""
     index = np.arange(len(groups))
     starts = np.where(np.diff(groups, prepend=-1) != 0, index, 0)
     return np.asarray(index - np.maximum.accumulate(starts)) if len(groups) else index
@@ -81,10 +88,19 @@ def _places(groups: IntArray) -> IntArray:
 
 @frozen
 class BoundedContribution:
-    """Keeps at most ``most`` records of every person: the first ones, or those of the least public priorities.
+    """A transform that keeps at most ``most`` records of every person: the first, or those of the least priorities.
 
     Raises:
-      InvalidArgumentError: ``most`` is no integer ≥ 1.
+      InvalidArgumentError: ``most`` is not an integer ≥ 1.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.mechanisms import BoundedContribution
+      >>> bound = BoundedContribution(2)
+      >>> bound(["Ann", "Bob", "Ann", "Ann", "Bob"])
+      array([ True,  True,  True, False,  True])
+      >>> bound.stability(Adjacency.ADD_OR_REMOVE_ONE)
+      {('records', 'records'): 2.0}
     """
 
     most: int = field(converter=_most)
@@ -93,30 +109,30 @@ class BoundedContribution:
         """Returns which records are kept, a mask of shape (records,).
 
         Args:
-          persons: whose each record is, by name or number.
-          priorities: a number for each record, the least ones are kept; equal ones, and all by default, in the order of
-            the data. They have to follow from the record and public randomness alone; see ``public_priorities``.
+          persons: the name or number of each record's person.
+          priorities: a number for each record; the least are kept. Ties, and by default all records, are in the order
+            of the data. They may depend only on the record and public randomness; see ``public_priorities``.
 
         Raises:
-          InvalidArgumentError: the persons are no list of names or numbers, or a priority is missing or not finite.
+          InvalidDataError: ``persons`` is not a list of names or numbers, or a priority is missing or not finite.
         """
         numbers, order = _ranked(persons, priorities)
-        kept = np.zeros(len(order), dtype=np.bool_)
-        kept[order] = _places(numbers[order]) < self.most
-        return kept
+        mask = np.zeros(len(order), dtype=np.bool_)
+        mask[order] = _places(numbers[order]) < self.most
+        return mask
 
     def stability(self, adjacency: Adjacency, *, unit: str = "person") -> Stability:
-        """Returns how many kept records come or go with one unit of the data.
+        """Returns the number of kept records that change with one unit of the data.
 
-        With a person those are at most ``most``. With one record of somebody who has more than ``most`` they are two:
-        it pushes out another one.
+        It is ``most`` for a person, and 2 for a record: a record of a person with more than ``most`` may displace
+        another one.
 
         Args:
           adjacency: add-or-remove-one.
-          unit: "person" or "record": what one unit of the source is.
+          unit: the unit of the source, "person" or "record".
 
         Raises:
-          UnsupportedAdjacencyError: under any other relation, as the number of kept records is not the same.
+          UnsupportedAdjacencyError: under any other relation, because the number of kept records may change.
           InvalidArgumentError: ``unit`` is unknown.
         """
         if adjacency is not Adjacency.ADD_OR_REMOVE_ONE:
@@ -132,17 +148,26 @@ def _is_person(unit: str) -> bool:
 
 @frozen
 class BoundedHistogram:
-    """Counts records by partition: of every person in at most ``most_partitions``, at most ``most_each`` in each.
+    """Counts of records by partition, at most ``most_each`` in each of at most ``most_partitions`` for every person.
 
-    A person's partitions are taken in the order of the data, or of public priorities, until there are enough.
+    The partitions of a person are taken in the order of the data, or of public priorities.
 
     Args:
-      partitions: how many there are, numbered from 0; public.
-      most_partitions: the L0 bound of a person's contribution.
-      most_each: the L∞ bound.
+      partitions: the public number of partitions, which are numbered from 0.
+      most_partitions: the L0 bound on the contribution of a person.
+      most_each: the L∞ bound on the contribution of a person.
 
     Raises:
-      InvalidArgumentError: one of them is no integer ≥ 1.
+      InvalidArgumentError: an argument is not an integer ≥ 1.
+
+    Example:
+      >>> from hockeystick.accounting import Adjacency
+      >>> from hockeystick.mechanisms import BoundedHistogram
+      >>> histogram = BoundedHistogram(3, most_partitions=2, most_each=1)
+      >>> histogram(["Ann", "Ann", "Ann", "Ann", "Bob"], [0, 0, 1, 2, 2])
+      array([1, 1, 1])
+      >>> histogram.stability(Adjacency.ADD_OR_REMOVE_ONE)[("records", "l1")]
+      2.0
     """
 
     partitions: int = field(converter=_partitions)
@@ -153,25 +178,25 @@ class BoundedHistogram:
         """Returns the counts, whole numbers of shape (partitions,).
 
         Args:
-          persons, priorities: see ``BoundedContribution``.
-          where: each record's partition.
+          persons, priorities: as for ``BoundedContribution``.
+          where: the partition of each record.
 
         Raises:
-          InvalidArgumentError: as ``BoundedContribution``, or a record is in no partition.
+          InvalidDataError: as for ``BoundedContribution``, or a record is in no partition.
         """
         numbers, order = _ranked(persons, priorities)
         cells = validate.array("where", where, shape=(len(numbers),), low=0, high=self.partitions - 1, data=True)
         if (cells != np.floor(cells)).any():
-            raise InvalidDataError("where", where, "is not made of partitions", "give their numbers")
-        who, cell = numbers[order], cells.astype(np.int64)[order]
-        # A person's records, partition by partition; each run's first one says when the partition was met.
-        within = np.lexsort((cell, who))
-        who, cell, met = who[within], cell[within], within
-        new = (np.diff(who, prepend=-1) != 0) | (np.diff(cell, prepend=-1) != 0)
+            raise InvalidDataError("where", where, "holds an entry that is not a partition", "give their numbers")
+        person, cell = numbers[order], cells.astype(np.int64)[order]
+        # The records of a person, partition by partition; the first of each run tells when the partition appeared.
+        within = np.lexsort((cell, person))
+        person, cell, met = person[within], cell[within], within
+        new = (np.diff(person, prepend=-1) != 0) | (np.diff(cell, prepend=-1) != 0)
         run = np.cumsum(new) - 1
         counts = np.minimum(np.bincount(run), self.most_each)
-        by_meeting = np.lexsort((met[new], who[new]))
-        taken = by_meeting[_places(who[new][by_meeting]) < self.most_partitions]
+        by_meeting = np.lexsort((met[new], person[new]))
+        taken = by_meeting[_places(person[new][by_meeting]) < self.most_partitions]
         total = np.zeros(self.partitions, dtype=np.int64)
         np.add.at(total, cell[new][taken], counts[taken])
         return total
@@ -180,26 +205,26 @@ class BoundedHistogram:
         """Returns the largest change of the counts in each norm, with one unit of the data.
 
         A person changes at most ``most_partitions`` counts by ``most_each``, and twice as many counts if replaced. One
-        record changes one count by 1; but where a person may not be in all partitions, it may exchange one of theirs
-        for another.
+        record changes one count by 1; but if a person may not be in all partitions, it may also exchange one partition
+        of the person for another.
 
         Args:
           adjacency: any but the local one. Null records are not counted.
-          unit: "person" or "record": what one unit of the source is.
+          unit: the unit of the source, "person" or "record".
 
         Raises:
-          UnsupportedAdjacencyError: under local adjacency, where nobody counts.
+          UnsupportedAdjacencyError: under local adjacency, which has no curator who counts.
           InvalidArgumentError: ``unit`` is unknown.
         """
         person, replaced = _is_person(unit), adjacency is Adjacency.REPLACE_ONE
         if not replaced and adjacency not in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
-            raise refuse("a histogram", adjacency, "it is the work of a curator")
+            raise refuse("a histogram", adjacency, "it needs a curator")
         touched, each, times = (2 if replaced else 1), self.most_each, 1
         if person:
             touched *= self.most_partitions
-        elif self.most_partitions >= self.partitions:  # nothing of a person pushes out anything else
+        elif self.most_partitions >= self.partitions:  # no record of a person displaces another
             each = 1
-        else:  # two in exchange; a replaced record leaves one person and enters at another one
+        else:  # two exchanged; a replaced record leaves one person and joins another
             touched, times = 2, touched
         touched = min(touched, self.partitions)
         root = math.isqrt(touched)

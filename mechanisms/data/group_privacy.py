@@ -1,4 +1,4 @@
-"""Group privacy: the same mechanism where what is to be protected is a person with several records."""
+"""Group privacy: a mechanism that protects persons with several records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _PRECISION = 2.0**-20
 
 def _mechanism(value: Any) -> Any:
     if isinstance(value, type) or not isinstance(value, Mechanism):
-        raise InvalidArgumentError("mechanism", value, "is no mechanism", "give an object with event() and simulate()")
+        raise InvalidArgumentError(
+            "mechanism", value, "is not a mechanism", "give an object with event() and simulate()"
+        )
     return value
 
 
@@ -32,21 +34,29 @@ def _size(value: int) -> int:
 
 @frozen
 class ForGroups(Releasable):
-    """A mechanism charged for groups of up to ``size`` records, as when a person contributes that many.
+    """A mechanism charged for groups of up to ``size`` records, for instance all records of one person.
 
-    Values and outputs are the mechanism's own; only the unit of what is charged differs. The cost is the mechanism's
-    event at distance ``size``, resolved by the event's own rule: for noise of L1 or L2 sensitivity Δ that of
-    sensitivity size·Δ; for local randomisers ``size`` reports; for a bare (ε, δ) the general bound. Under
-    add-or-remove-one all records of a group are in one data set and none in the other. That no one has more than
-    ``size`` records is up to the data; see ``clipping.BoundedContribution``.
+    Values and outputs are those of the mechanism; only the unit of protection differs. The cost is the event of the
+    mechanism at distance ``size``: for noise of L1 or L2 sensitivity Δ that of sensitivity size·Δ; for local
+      randomisers
+    that of ``size`` reports; for a bare (ε, δ) the general bound. Under add-or-remove-one all records of a group are in
+    one data set and none in the other. The data have to ensure that nobody has more than ``size`` records; see
+    ``BoundedContribution``.
 
     Args:
-      mechanism: any mechanism; hashable, as mechanisms are.
-      size: the most records of a group.
+      mechanism: any mechanism.
+      size: the largest number of records of a group.
 
     Raises:
-      InvalidArgumentError: ``mechanism`` is none, or ``size`` no integer ≥ 1.
+      InvalidArgumentError: ``mechanism`` is not a mechanism, or ``size`` is not an integer ≥ 1.
       UnsupportedEventError: the mechanism's event has no rule for groups.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import ForGroups, Gaussian
+      >>> one = Gaussian.calibrated(epsilon=1.0, delta=1e-6)
+      >>> [round(float(epsilon(mechanism.event(), 1e-6)), 2) for mechanism in (one, ForGroups(one, size=3))]
+      [1.0, 3.32]
     """
 
     mechanism: Any = field(converter=_mechanism)
@@ -57,26 +67,26 @@ class ForGroups(Releasable):
 
     @classmethod
     def calibrated(cls, make: Callable[[float], Any], *, size: int, epsilon: float, delta: float = 0.0) -> ForGroups:
-        """Returns the mechanism of least noise in a family whose cost for groups is at most (``epsilon``, ``delta``).
+        """Returns the mechanism with the least noise in a family that is (``epsilon``, ``delta``)-DP for groups.
 
-        It certainly meets the target, by the accountant's upper bound, and wastes about a millionth of its parameter.
+        It certainly meets the target, by the upper bound of the accountant, to one part in a million of its parameter.
 
         Args:
-          make: a mechanism for every parameter > 0, of less noise the larger that is: ``RandomizedResponse``, or
-            ``lambda e: Laplace.calibrated(epsilon=e)``, or ``lambda e: Gaussian.calibrated(epsilon=e, delta=1e-6)``.
-          size: the most records of a group.
-          epsilon, delta: what groups are promised.
+          make: a function that returns a mechanism for every parameter > 0, with less noise for a larger one:
+            ``RandomizedResponse``, or ``lambda e: Laplace.calibrated(epsilon=e)``, or
+            ``lambda e: Gaussian.calibrated(epsilon=e, delta=1e-6)``.
+          size: the largest number of records of a group.
+          epsilon, delta: the target for groups.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
-          NumericalError: no parameter between 1e-9 and 1e9 times epsilon/size separates what meets the target from what
-            does not.
+          NumericalError: the target is met by all or by no parameters from 1e-9 to 1e9 times epsilon/size.
         """
         target = arguments.target_epsilon(epsilon)
         allowed = validate.probability("delta", delta)
         members = _size(size)
         if not callable(make):
-            raise InvalidArgumentError("make", make, "can't be called", "give a function that makes a mechanism")
+            raise InvalidArgumentError("make", make, "can't be called", "give a function that returns a mechanism")
 
         def meets(parameter: float) -> bool:
             event = cls(make(parameter), size=members).event()
@@ -90,12 +100,14 @@ class ForGroups(Releasable):
             low, high = low / 2.0, low
             if low < 1e-9 * start:
                 raise NumericalError(
-                    f"epsilon={target!r}, delta={allowed!r}: no parameter is small enough; ask for more"
+                    f"epsilon={target!r}, delta={allowed!r}: no parameter is small enough; choose a larger target"
                 )
         while meets(high):
             low, high = high, 2.0 * high
             if high > 1e9 * start:
-                raise NumericalError(f"epsilon={target!r}, delta={allowed!r}: met by every parameter; ask for less")
+                raise NumericalError(
+                    f"epsilon={target!r}, delta={allowed!r}: met by every parameter; choose a smaller target"
+                )
         while high - low > _PRECISION * low:
             middle = low + (high - low) / 2.0
             low, high = (middle, high) if meets(middle) else (low, middle)
@@ -113,13 +125,13 @@ class ForGroups(Releasable):
         return self.mechanism.simulate(value, rng, runs)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns two values that one group can lie apart.
+        """Returns two values that differ by one group.
 
-        They are the mechanism's ``group_neighbours(size)``, if it has that, or its ``worst_case_neighbours()`` at a
-        ``sensitivity`` that is ``size`` times as large.
+        They are the mechanism's ``group_neighbours(size)``, if it has this method, or its ``worst_case_neighbours()``
+        for a ``sensitivity`` that is ``size`` times as large.
 
         Raises:
-          UnsupportedEventError: the mechanism has neither; an audit can be given values of your own.
+          UnsupportedEventError: the mechanism has neither; pass neighbours to the audit instead.
         """
         own = getattr(self.mechanism, "group_neighbours", None)
         if callable(own):
@@ -131,8 +143,8 @@ class ForGroups(Releasable):
             return pair
         if not (callable(neighbours) and attrs.has(kind) and "sensitivity" in attrs.fields_dict(kind)):
             raise UnsupportedEventError(
-                f"{kind.__name__} can't say which values {self.size} records lie apart: "
-                "give it group_neighbours(size), or give neighbours to the audit"
+                f"{kind.__name__} has no worst-case neighbours for groups of {self.size} records: "
+                "define group_neighbours(size), or pass neighbours to the audit"
             )
         wider = attrs.evolve(self.mechanism, sensitivity=self.size * self.mechanism.sensitivity)
         pair = wider.worst_case_neighbours()
@@ -142,7 +154,7 @@ class ForGroups(Releasable):
         """Returns the mechanism's ln(P(output | value0) / P(output | value1)), one number a run.
 
         Raises:
-          UnsupportedEventError: the mechanism has none.
+          UnsupportedEventError: the mechanism has no such method.
         """
         own = getattr(self.mechanism, "log_likelihood_ratio", None)
         if not callable(own):

@@ -1,17 +1,16 @@
-"""Samplers of records, each with the one accounting event that its law has earned.
+"""Samplers of records, each with the accounting event of its sampling law.
 
-* ``PoissonSample``: every record joins by a coin of its own.
+* ``PoissonSample``: every record joins independently.
 * ``SampleWithoutReplacement``: a uniformly random subset of fixed size.
-* ``TruncatedPoissonSample``: a Poisson sample cut down to a largest batch.
-* ``FixedBatches``: a partition, in the given order or a random one. That is parallel composition and no amplification.
+* ``TruncatedPoissonSample``: a Poisson sample truncated to a largest batch.
+* ``FixedBatches``: a partition, in the given or in random order. It has parallel composition and no amplification.
 
-What makes a sample cheap is that nobody learns it: indices, and for the Poisson samples their number too, are as secret
-as the data. A draw takes coins and uniform integers of exactly the stated law; no float is compared. ``event`` says
-what an access to the sample costs, under those neighbouring relations for which a theorem says so; it refuses others.
+Sampling reduces the cost only if the sample stays secret: the indices, and for Poisson samples their number too, are as
+secret as the data. A draw uses coins and uniform integers of exactly the stated law; no floats are compared. ``event``
+is the cost of an access to the sample, for the neighbouring relations with a theorem; other relations are refused.
 
-Reports of local randomisers that are shuffled before anyone sees them are cheaper, too (Erlingsson et al. 2019), but
-the accounting holds no theorem on that: ``FixedBatches.event`` refuses the local relation, and the reports are charged
-as if they were seen in order.
+Shuffled reports of local randomisers are cheaper too (Erlingsson et al. 2019), but the accounting has no theorem for
+them: ``FixedBatches.event`` refuses the local relation, and the reports are charged as if seen in order.
 """
 
 from __future__ import annotations
@@ -38,47 +37,49 @@ from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
+_NOT_LOCAL = "sampling amplifies the privacy of a curator's access, not of a local randomiser's report"
+
 Indices = NDArray[np.int64]
 Masks = NDArray[np.bool_]
 
 
 class Sampler(ABC):
-    """A law of secret samples in which all sets of one size are equally probable."""
+    """A law of secret samples in which all sets of the same size are equally probable."""
 
     __slots__ = ()
 
     @abstractmethod
     def draw(self, records: int, *, noise: Noise | None = None) -> Indices:
-        """Returns the sorted indices of a sample out of ``records``. Keep them, and their number, as the data.
+        """Returns the sorted indices of a sample. Keep them, and their number, as secret as the data.
 
         Args:
-          records: how many there are.
+          records: the number of records.
           noise: the source of randomness; by default secure.
 
         Raises:
-          InvalidArgumentError: a number of records that the sampler is not for, or no source of noise.
-          SecureReleaseUnavailableError: there is no secure source.
+          InvalidArgumentError: ``records`` does not fit the sampler, or ``noise`` is not a source of noise.
+          SecureReleaseUnavailableError: there is no secure source of noise.
         """
 
     @abstractmethod
     def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
-        """Returns who is sampled in each of ``runs`` independent draws, shape (runs, records)."""
+        """Returns masks of the samples of ``runs`` independent draws, shape (runs, records)."""
 
     @abstractmethod
     def event(self, inner: PrivacyEvent, *, adjacency: Adjacency) -> PrivacyEvent:
-        """Returns what one access to a sample costs, if it costs ``inner`` for a record known to be sampled.
+        """Returns the cost of one access to a sample that costs ``inner`` for a record known to be in the sample.
 
         Raises:
           UnsupportedAdjacencyError: there is no theorem for this relation, or ``inner`` has no meaning under it.
-          UnsupportedEventError: there is none for this access.
-          InvalidArgumentError: ``inner`` is no event.
+          UnsupportedEventError: there is no theorem for this access.
+          InvalidArgumentError: ``inner`` is not an event.
         """
 
     def check(self, records: int) -> int:
         """Returns ``records``.
 
         Raises:
-          InvalidArgumentError: it is no number of records that the sampler is for.
+          InvalidArgumentError: the number of records does not fit the sampler.
         """
         return validate.integer("records", records, low=0, high=2**40)
 
@@ -125,13 +126,24 @@ def _order(value: Literal["given", "random"]) -> Literal["given", "random"]:
 
 @frozen
 class PoissonSample(Sampler):
-    """Each record joins independently with ``probability``, exactly the number that the float stores.
+    """A Poisson sample: each record joins independently with ``probability``, exactly as the float stores it.
 
-    Its ``inner`` event is the access's cost per record *added to or removed from* the sample, under every relation: for
-    a sum of vectors of norm at most C with Gaussian noise of deviation s, ``Gaussian(s / C)``.
+    The ``inner`` event is the cost of an access per record *added to or removed from* the sample, under every relation:
+    for a sum of vectors of norm at most C with Gaussian noise of deviation s it is ``Gaussian(s / C)``.
 
     Raises:
       InvalidArgumentError: the probability is not in [0, 1].
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import Gaussian, epsilon
+      >>> from hockeystick.mechanisms import PoissonSample
+      >>> sampler = PoissonSample(0.01)
+      >>> sampler.simulate(1_000, np.random.default_rng(1), runs=4).sum(axis=1)  # sizes of four samples
+      array([ 9,  9, 10, 11])
+      >>> event = Gaussian(1.0)
+      >>> [round(float(epsilon(one, 1e-6)), 2) for one in (event, sampler.event(event))]
+      [4.89, 0.36]
     """
 
     probability: float = field(converter=_probability)
@@ -150,7 +162,7 @@ class PoissonSample(Sampler):
             return _accepted(accounting.PoissonSampledReplace(self.probability, inner), adjacency)
         if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
             return _accepted(accounting.PoissonSampled(self.probability, inner), adjacency)
-        raise self._refuse(adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes")
+        raise self._refuse(adjacency, _NOT_LOCAL)
 
     def log_sizes(self, records: int) -> FloatArray:
         return np.asarray(stats.binom.logpmf(np.arange(_listed(records) + 1), records, self.probability))
@@ -160,11 +172,20 @@ class PoissonSample(Sampler):
 class SampleWithoutReplacement(Sampler):
     """A uniformly random subset of ``sample`` out of ``population`` records; both numbers are public.
 
-    Its ``inner`` event is the access's cost when a record of the sample is *replaced*: for a sum of vectors of norm at
-    most C with Gaussian noise of deviation s, ``Gaussian(s / (2·C))``.
+    The ``inner`` event is the cost of an access when a record of the sample is *replaced*: for a sum of vectors of norm
+    at most C with Gaussian noise of deviation s it is ``Gaussian(s / (2·C))``.
 
     Raises:
-      InvalidArgumentError: no integers ≥ 1, or a sample larger than the population.
+      InvalidArgumentError: an argument is not an integer ≥ 1, or the sample is larger than the population.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian, epsilon
+      >>> from hockeystick.mechanisms import SampleWithoutReplacement, SimulationNoise
+      >>> sampler = SampleWithoutReplacement(1_000, 10)
+      >>> sampler.draw(1_000, noise=SimulationNoise(1))
+      array([ 20, 139, 209, 313, 388, 547, 652, 728, 960, 975])
+      >>> round(float(epsilon(sampler.event(Gaussian(1.0)), 1e-6)), 2)
+      0.36
     """
 
     population: int = field(converter=_population)
@@ -184,7 +205,7 @@ class SampleWithoutReplacement(Sampler):
         """Returns ``SampledWithoutReplacement``; see ``Sampler.event``."""
         check_event(inner)
         if adjacency is not Adjacency.REPLACE_ONE:
-            raise self._refuse(adjacency, "a fixed size is for data of a fixed, public size; use replace-one")
+            raise self._refuse(adjacency, "samples of fixed size need data of a fixed, public size; use replace-one")
         return _accepted(accounting.SampledWithoutReplacement(self.population, self.sample, inner), adjacency)
 
     def log_sizes(self, records: int) -> FloatArray:
@@ -194,7 +215,7 @@ class SampleWithoutReplacement(Sampler):
 
     def check(self, records: int) -> int:
         if super().check(records) != self.population:
-            raise InvalidArgumentError("records", records, f"is not population={self.population}")
+            raise InvalidArgumentError("records", records, f"is not equal to population={self.population}")
         return self.population
 
 
@@ -207,17 +228,24 @@ _TRUNCATED = {
 
 @frozen
 class TruncatedPoissonSample(Sampler):
-    """A Poisson sample of which, if it has more than ``batch`` records, a uniformly random ``batch`` stay.
+    """A Poisson sample that is truncated, uniformly at random, to at most ``batch`` records.
 
-    Its ``inner`` event is ``Gaussian``, the cost per record added to or removed from the sample.
+    The ``inner`` event is a ``Gaussian``, the cost per record added to or removed from the sample.
 
     Args:
       population: the number of records of the *larger* of two neighbouring data sets; public.
-      probability: of a record to join.
-      batch: the most that stay.
+      probability: the probability that a record joins.
+      batch: the largest size of the sample.
 
     Raises:
-      InvalidArgumentError: an argument outside its domain.
+      InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import TruncatedPoissonSample
+      >>> sampler = TruncatedPoissonSample(1_000, 0.01, 12)
+      >>> sampler.simulate(1_000, np.random.default_rng(1), runs=8).sum(axis=1)  # sizes, at most 12
+      array([ 9,  9, 10, 11,  9,  9,  5, 12])
     """
 
     population: int = field(converter=_population)
@@ -233,20 +261,16 @@ class TruncatedPoissonSample(Sampler):
 
     def simulate(self, records: int, rng: np.random.Generator, runs: int) -> Masks:
         keys = _uniform(self.check(records), rng, runs)
-        # Those who join have the keys below the probability, uniformly distributed; the lowest of them stay.
+        # Records join if their uniform key is below the probability; those with the lowest keys stay.
         return np.asarray((keys < self.probability) & _lowest(keys, self.batch))
 
     def event(self, inner: PrivacyEvent, *, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
         """Returns ``TruncatedPoissonSampled``, or its form for ``adjacency``; see ``Sampler.event``."""
         check_event(inner)
         if adjacency not in _TRUNCATED:
-            raise self._refuse(
-                adjacency, "sampling amplifies what a curator does, not what a local randomiser publishes"
-            )
+            raise self._refuse(adjacency, _NOT_LOCAL)
         if not isinstance(inner, accounting.Gaussian):
-            raise UnsupportedEventError(
-                f"{inner} on a truncated batch: the cost is known for one Gaussian access alone"
-            )
+            raise UnsupportedEventError(f"{inner} on a truncated batch: the cost is known only for one Gaussian access")
         found: accounting.PrivacyEvent = _TRUNCATED[adjacency](
             self.population, self.probability, self.batch, inner.noise_multiplier
         )
@@ -269,14 +293,24 @@ class TruncatedPoissonSample(Sampler):
 
 @frozen
 class FixedBatches:
-    """A partition of ``population`` records into ``batches`` whose sizes differ by one at most: one epoch.
+    """A partition of ``population`` records into ``batches`` whose sizes differ by at most one: one epoch.
 
-    Every record lies in one batch. ``order`` is "given" (neighbouring records share batches) or "random" (a uniformly
-    random permutation). Whether the permutation is public or secret, the same is claimed: parallel composition, that is
-    the cost of a single batch. No more is known to the accounting for a secret one, and nothing for a public one.
+    Every record lies in one batch. ``order`` is "given" (consecutive records share batches) or "random" (a uniformly
+    random permutation). The cost is that of a single batch, by parallel composition, whether the permutation is public
+    or secret: the accounting has no amplification theorem for secret permutations.
 
     Raises:
-      InvalidArgumentError: no integers ≥ 1, more batches than records, or an unknown order.
+      InvalidArgumentError: a number is not an integer ≥ 1, there are more batches than records, or the order is
+        unknown.
+
+    Example:
+      >>> from hockeystick.accounting import Gaussian
+      >>> from hockeystick.mechanisms import FixedBatches, SimulationNoise
+      >>> batches = FixedBatches(7, 2)
+      >>> [batch.tolist() for batch in batches.draw(noise=SimulationNoise(1))]
+      [[0, 2, 4, 6], [1, 3, 5]]
+      >>> batches.event(Gaussian(1.0), epochs=3)
+      Composed(parts=((Gaussian(noise_multiplier=1.0), 3),))
     """
 
     population: int = field(converter=_population)
@@ -309,23 +343,23 @@ class FixedBatches:
     ) -> PrivacyEvent:
         """Returns the cost of one access to every batch in each of ``epochs`` epochs, if one access costs ``inner``.
 
-        Orders may differ from epoch to epoch. ``inner`` is meant under ``adjacency``.
+        Orders may differ from epoch to epoch. ``inner`` is the cost under ``adjacency``.
 
         Raises:
-          UnsupportedAdjacencyError: under add-or-remove-one a record more moves others to other batches, whose cost
-            would add up; and amplification by shuffling local reports is unknown to the accounting.
-          InvalidArgumentError: ``inner`` is no event, or ``epochs`` no integer ≥ 1.
+          UnsupportedAdjacencyError: under add-or-remove-one, where an additional record moves others to other batches;
+            and under local, as the accounting has no amplification by shuffling.
+          InvalidArgumentError: ``inner`` is not an event, or ``epochs`` is not an integer ≥ 1.
         """
         check_event(inner)
         count = validate.integer("epochs", epochs, low=1)
         if adjacency is Adjacency.LOCAL:
             raise UnsupportedAdjacencyError(
-                "FixedBatches under local: the accounting has no amplification by shuffling; charge every report by "
-                "its local randomiser"
+                "FixedBatches under local: the accounting has no amplification by shuffling; charge every report at "
+                "the cost of its local randomiser"
             )
         if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
             raise UnsupportedAdjacencyError(
-                "FixedBatches under add-or-remove-one: a record more or less moves others to other batches; use "
+                "FixedBatches under add-or-remove-one: an additional record moves others to other batches; use "
                 "replace-one or replace-with-null, where records keep their places"
             )
         return accounting.compose((_accepted(inner, adjacency), count))
@@ -336,7 +370,7 @@ def _listed(count: int, name: str = "records") -> int:
 
 
 def _permutation(count: int, noise: Noise) -> Indices:
-    """A uniformly random order: that of distinct uniform keys, drawn anew where two are equal."""
+    """A uniformly random permutation: the order of uniform keys, which are redrawn if two are equal."""
     while True:
         keys = noise.uniform(2**62, count)
         order = np.argsort(keys)
@@ -349,7 +383,7 @@ def _uniform(records: int, rng: np.random.Generator, runs: int) -> FloatArray:
 
 
 def _lowest(keys: FloatArray, count: int) -> Masks:
-    """Which keys are among the ``count`` lowest of their row."""
+    """A mask of the ``count`` lowest keys of each row."""
     if count >= keys.shape[1]:
         return np.ones(keys.shape, dtype=bool)
     return np.asarray(keys <= np.partition(keys, count - 1, axis=1)[:, count - 1 : count])

@@ -1,13 +1,13 @@
 """A noisy sum over a secret sample of the records: one step of private stochastic gradient descent.
 
-The sample is drawn anew in every release, by the sampler whose law the event charges for, and is not published. Records
-are clipped one by one, so that the sensitivity is a fact and no promise.
+Every release draws a fresh sample with the sampler of the event and does not publish it. Records are clipped one by
+one, which guarantees the sensitivity.
 
 *Release.* Each record's contribution, clipped to norm at most sensitivity, is rounded to a grid; sums are exact whole
 numbers. Rounding moves an entry by half a step, so a record added to the sample or removed from it moves the sum by at
 most sensitivity + √d·grid/2 in L2 (d·grid/2 in L1) for d entries, and a replaced one by twice that. Whole-number noise
-of the scale that ``lattice`` gives for sensitivity + √d·grid (d·grid) is dominated at both distances by real noise at
-sensitivity and 2·sensitivity; and the theorems on sampling ask for no more than an event that dominates the access.
+of the scale that ``noise_on_a_grid`` gives for sensitivity + √d·grid (d·grid) is dominated at both distances by real
+noise at sensitivity and 2·sensitivity. The sampling theorems only need an event that dominates the access.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
 
-_MOST_CENTRES = 1 << 14  # of the mixture that a likelihood ratio is computed from
+_MOST_CENTRES = 1 << 14  # components of the mixture in a likelihood ratio
 
 
 def _sampler(value: Sampler) -> Sampler:
     if not isinstance(value, Sampler):
-        raise InvalidArgumentError("sampler", value, "is no sampler", "use PoissonSample(0.01), say")
+        raise InvalidArgumentError("sampler", value, "is not a sampler", "use PoissonSample(0.01), for example")
     return value
 
 
@@ -56,20 +56,33 @@ def _mechanism(value: Gaussian | Laplace) -> Gaussian | Laplace:
 
 @frozen
 class Subsampled(Releasable):
-    """Publishes the sum of the contributions of a secret sample of records, with noise.
+    """The noisy sum of the contributions of a secret sample of records.
 
-    A value has shape (records, ...), one contribution a record; an output has the shape of a contribution. A
-    contribution longer than ``mechanism.sensitivity`` (L2 for Gaussian, L1 for Laplace noise) is shortened to it.
+    A value has shape (records, ...), one contribution per record; an output has the shape of a contribution.
+    Contributions are clipped to the norm ``mechanism.sensitivity`` (L2 for Gaussian, L1 for Laplace noise).
 
     Args:
       sampler: ``PoissonSample``, ``SampleWithoutReplacement`` or ``TruncatedPoissonSample``.
-      mechanism: the noise, ``Gaussian`` or ``Laplace``; its sensitivity bounds a contribution's norm.
-      adjacency: add-or-remove-one, or replace-with-null where a null record contributes 0, for Poisson samples;
-        add-or-remove-one for truncated ones; replace-one for samples of fixed size. By default the first of them.
+      mechanism: the noise, ``Gaussian`` or ``Laplace``; its sensitivity bounds the norm of a contribution.
+      adjacency: for Poisson samples add-or-remove-one (the default), or replace-with-null, where a null record
+        contributes 0; for truncated ones add-or-remove-one; for samples of fixed size replace-one.
 
     Raises:
-      InvalidArgumentError: something that is no sampler, or neither Gaussian nor Laplace.
+      InvalidArgumentError: ``sampler`` is not a sampler, or ``mechanism`` is neither Gaussian nor Laplace.
       UnsupportedAdjacencyError, UnsupportedEventError: there is no theorem for this sampler, noise and relation.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import Gaussian, PoissonSample, Subsampled
+      >>> step = Subsampled(PoissonSample(0.1), Gaussian(1.0))
+      >>> gradients = np.tile([0.6, 0.8], (100, 1))  # one row per record
+      >>> step.simulate(gradients, np.random.default_rng(1), runs=3).round(1)
+      array([[ 5.1,  5.6],
+             [ 3.7,  5.8],
+             [10.5, 13.8]])
+      >>> round(float(epsilon(step.event(), 1e-6)), 2)
+      2.18
     """
 
     sampler: Sampler = field(converter=_sampler)
@@ -89,9 +102,9 @@ class Subsampled(Releasable):
         if isinstance(self.sampler, SampleWithoutReplacement):
             return self.sampler.event(self.mechanism.event().at(2), adjacency=self.adjacency)
         if self.adjacency is Adjacency.REPLACE_ONE:
-            # Its bound for Gaussian noise is about normal laws, and not about all that they dominate.
+            # The bound for Gaussian noise holds for normal laws, but not for all laws that they dominate.
             raise UnsupportedAdjacencyError(
-                f"{type(self.sampler).__name__} with noise on a grid under replace-one: not shown to be covered; use "
+                f"{type(self.sampler).__name__} with noise on a grid under replace-one: no bound is known; use "
                 "SampleWithoutReplacement, or add-or-remove-one"
             )
         return self.sampler.event(self.mechanism.event(), adjacency=self.adjacency)
@@ -103,8 +116,8 @@ class Subsampled(Releasable):
         """Returns outputs of shape (runs, ...), a fresh sample and real noise in each.
 
         Raises:
-          InvalidArgumentError: the value is not numeric, not finite, or of a number of records that the sampler is not
-            for; ``runs`` is no integer ≥ 1, or ``rng`` no generator.
+          InvalidArgumentError: the value is not numeric, not finite, or of a number of records that does not fit
+            the sampler; ``runs`` is not an integer ≥ 1, or ``rng`` is not a generator.
         """
         rows, shape = self._clipped("value", value)
         found = np.empty((arguments.run_count(runs, rows.shape[1]), rows.shape[1]))
@@ -118,9 +131,9 @@ class Subsampled(Releasable):
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns records that contribute numbers, without and with the one that moves the sum most.
 
-        In a Poisson sample it joins a record that contributes 0. In a sample of fixed size it goes from one end, where
-        all others are, to the other end. In a truncated one it joins others at the opposite end, as it may take the
-        place of one of them.
+        For a Poisson sample it joins a record that contributes 0. For a sample of fixed size it moves from one end,
+        where all others are, to the other end. For a truncated sample it joins others at the opposite end, because it
+        may displace one of them.
         """
         reach = self.mechanism.sensitivity
         if isinstance(self.sampler, (SampleWithoutReplacement, TruncatedPoissonSample)):
@@ -138,12 +151,12 @@ class Subsampled(Releasable):
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, ...).
 
-        The law is a mixture over all samples that differ in their sum, which are listed; records that contribute the
-        same are counted together.
+        The law is a mixture over all different sums of samples, which are enumerated; records with equal contributions
+        are counted together.
 
         Raises:
           UnsupportedEventError: more than 16384 different sums.
-          InvalidArgumentError: shapes that don't fit.
+          InvalidArgumentError: the shapes don't fit.
         """
         (rows0, shape), (rows1, other) = self._clipped("value0", value0), self._clipped("value1", value1)
         if shape != other:
@@ -153,7 +166,7 @@ class Subsampled(Releasable):
         return self._log_density(flat, rows0) - self._log_density(flat, rows1)
 
     def _log_density(self, drawn: FloatArray, rows: FloatArray) -> FloatArray:
-        """Up to a constant that all values share."""
+        """The log-density, up to a constant that all values share."""
         logs, centres = self._mixture(rows)
         found, scale = np.empty(len(drawn)), _scale(self.mechanism)
         for block in arguments.blocks(len(drawn), centres.size):
@@ -163,17 +176,17 @@ class Subsampled(Releasable):
         return found
 
     def _mixture(self, rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The log-weights and the sums of all samples, of equal ones together.
+        """The log-weights and the sums of all samples, with equal ones merged.
 
         All sets of one size are equally probable: of s records out of n, k₁, k₂, … are of each kind with probability
-        C(n₁, k₁)·C(n₂, k₂)···/C(n, s). Records of one kind, the base, fill the sample up.
+        C(n₁, k₁)·C(n₂, k₂)···/C(n, s). Records of one kind, the base, fill up the sample.
         """
         n, sizes = len(rows), self.sampler.log_sizes(len(rows))
         if not n:
             return np.zeros(1), np.zeros((1, rows.shape[1]))
         kinds, counts = np.unique(rows, axis=0, return_counts=True)
         possible = np.flatnonzero(sizes > -np.inf)
-        depth = np.where(kinds.any(axis=1), len(possible), 1)  # a base of zeros: the size does not matter
+        depth = np.where(kinds.any(axis=1), len(possible), 1)  # with a base of zeros the size does not matter
         work = [math.prod(int(c) + 1 for c in np.delete(counts, b)) * int(depth[b]) for b in range(len(kinds))]
         base = int(np.argmin(np.array(work, dtype=float)))
         if work[base] > _MOST_CENTRES:
@@ -188,8 +201,8 @@ class Subsampled(Releasable):
         sums = members @ np.delete(kinds, base, axis=0)
         if depth[base] == 1 and not kinds[base].any():
             return np.asarray(special.logsumexp(logs, axis=1)), sums
-        kept = logs > -np.inf
-        return logs[kept], (sums[:, None, :] + filled[:, :, None] * kinds[base])[kept]
+        nonzero = logs > -np.inf
+        return logs[nonzero], (sums[:, None, :] + filled[:, :, None] * kinds[base])[nonzero]
 
     def _clipped(self, name: str, value: ArrayLike) -> tuple[FloatArray, tuple[int, ...]]:
         """The contributions, shape (records, entries), and the shape of one."""
@@ -208,8 +221,8 @@ class Subsampled(Releasable):
         rows, shape = self._clipped("value", value)
         step = self._step(rows.shape[1])
         if self.mechanism.sensitivity > 2.0**40 * step or rows.shape[1] > 2**24:
-            # Beyond, the rounding of norms would show on the grid.
-            raise InvalidArgumentError("grid", step, "is below sensitivity/2^40", "leave it out")
+            # Beyond, rounding errors of norms would be visible on the grid.
+            raise InvalidArgumentError("grid", step, "is below sensitivity/2^40", "use the default")
         return rows, shape
 
     def _step(self, width: int) -> float:

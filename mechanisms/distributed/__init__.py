@@ -1,1 +1,1 @@
-"""Noise that several parties add together, and sums that nobody sees in parts."""
+"""Noise that several clients add in shares, and secure aggregation of their sums."""

@@ -24,7 +24,8 @@ from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.randomness.integer_laws import IntegerLaw
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
-# From here on a sum of discrete Gaussian shares is one but for 3e-9 (in the measure of KLS 2021).
+# From this deviation on, a sum of discrete Gaussian shares is discrete Gaussian up to 3e-9 (as measured by Kairouz,
+# Liu & Steinke 2021).
 _LOCAL_DEVIATION = 1.5
 
 
@@ -38,21 +39,30 @@ def _factor(value: int) -> int:
 
 @frozen
 class DiscreteGaussianShares(NoiseShares):
-    """Shares of discrete Gaussian noise, whose sum is no discrete Gaussian (Kairouz, Liu & Steinke 2021).
+    """Shares of discrete Gaussian noise (Kairouz, Liu & Steinke 2021).
 
-    The event is that of the exact law of the sum, which differs the more the smaller ``share_sigma``. So that many
-    clients may have little noise each, all whole numbers are multiplied by ``factor`` before noise is added, and the
-    decoded sum is divided by it. ``share``, ``simulate``, ``variance`` and values are in these smaller units.
+    Their sum is not discrete Gaussian. The event is that of the exact law of the sum, which differs more for a smaller
+    ``share_sigma``. So that many clients may each have little noise, all whole numbers are multiplied by ``factor``
+    before noise is added, and the decoded sum is divided by it. ``share``, ``simulate``, ``variance`` and values are in
+    these smaller units.
 
     Args:
-      share_sigma: σ of one client's noise, in units of 1/factor, from 0.1 to 4096; 1.5 or more costs hardly more than
-        one discrete Gaussian of the same variance.
-      survivors: how many clients surely stay and keep their noise to themselves.
-      factor: what clients multiply their numbers by.
-      rise, fall: what one record changes in the sum, before the factor; see ``noise_shares``.
+      share_sigma: σ of one client's noise, in units of 1/factor, from 0.1 to 4096; from 1.5 on the sum costs hardly
+        more than one discrete Gaussian of the same variance.
+      survivors: the number of clients that certainly stay and keep their noise secret.
+      factor: the whole number by which clients multiply their numbers.
+      rise, fall: the change of the sum by one record, before the factor; see ``noise_shares``.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> from hockeystick.mechanisms import DiscreteGaussianShares, SimulationNoise
+      >>> shares = DiscreteGaussianShares(2.0, survivors=100)
+      >>> shares.share(4, noise=SimulationNoise(1))  # the noise that one client adds to its four counts
+      array([ 0,  3, -2,  3])
+      >>> round(shares.variance(), 3)
+      400.0
     """
 
     share_sigma: float = field(converter=_share_sigma)
@@ -65,13 +75,13 @@ class DiscreteGaussianShares(NoiseShares):
     def calibrated(
         cls, *, epsilon: float, delta: float, survivors: int, rise: int = 1, fall: int = 0
     ) -> DiscreteGaussianShares:
-        """Returns the shares of least noise that make the sum (``epsilon``, ``delta``)-DP, certainly.
+        """Returns the shares with the least noise for which the sum is certainly (``epsilon``, ``delta``)-DP.
 
-        The factor is the least with which shares have a σ of about 1.5 or more.
+        The factor is the least for which a share has a σ of about 1.5 or more.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
-          NumericalError: no noise can be shown to reach the target.
+          NumericalError: no noise can be shown to meet the target.
           UnsupportedEventError: the law of the sum is too wide for a table.
         """
         count = checked_survivors(survivors)
@@ -106,7 +116,7 @@ class DiscreteGaussianShares(NoiseShares):
         return len(_gaussian_sum(self.share_sigma, self.survivors).log_pmf) // 2
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns 0 and a change by ``factor * rise`` and ``−factor * fall``."""
+        """Returns zeros, and the change ``factor * rise`` of one entry and ``−factor * fall`` of another."""
         near, far = super().worst_case_neighbours()
         return near, self.factor * far
 
@@ -119,7 +129,7 @@ def _gaussian_sum(share_sigma: float, survivors: int) -> IntegerNoise:
 
 @frozen(cache_hash=True)
 class _Tabulated(IntegerLaw):
-    """A symmetric law from floats: to simulate a sum in one draw, never for a share."""
+    """A symmetric law given by floats: only for the simulation of a sum, never for a share."""
 
     log_pmf: tuple[float, ...]
 

@@ -1,4 +1,4 @@
-"""Shares of discrete Laplace noise: Pólya numbers, of which so many make the whole."""
+"""Shares of discrete Laplace noise: differences of Pólya variables."""
 
 from __future__ import annotations
 
@@ -37,21 +37,29 @@ def _polya_scale(value: float) -> float:
 
 @frozen
 class PolyaShares(NoiseShares):
-    """Shares of discrete Laplace noise: differences of two negative binomial (Pólya) numbers (Goryczka & Xiong 2017).
+    """Shares of discrete Laplace noise: differences of two negative binomial (Pólya) variables (Goryczka & Xiong 2017).
 
-    ``whole`` of them add up to discrete Laplace noise. Fewer make a law with a peak at 0 that is told from its shift by
-    far more easily than their number suggests: of 80 % of the shares at scale 10, ε is 0.21 in place of 0.1. So size
-    them for the survivors (``whole = survivors``), or read off here what dropping out costs.
+    ``whole`` shares add up to discrete Laplace noise. The sum of fewer has a peak at 0, which makes a shift much easier
+    to detect than their number suggests: with 80 % of the shares at scale 10, ε is 0.21 instead of 0.1. So calibrate
+    the shares for the survivors (``whole = survivors``), or use this class to compute the cost of dropouts.
 
     Args:
-      scale: of the discrete Laplace noise of the whole, from 0.05 to 4096.
-      survivors: how many clients surely stay and keep their noise to themselves.
-      whole: how many shares make the whole; by default ``survivors``. With fewer survivors than that, the law of their
-        sum is not log-concave, and rise and fall have to be at most 1, also for groups.
-      rise, fall: what one record changes in the sum; see ``noise_shares``.
+      scale: the scale of the discrete Laplace noise of ``whole`` shares, from 0.05 to 4096.
+      survivors: the number of clients that certainly stay and keep their noise secret.
+      whole: the number of shares that add up to discrete Laplace noise; by default ``survivors``. With fewer survivors
+        the law of their sum is not log-concave, and rise and fall have to be at most 1, also for groups.
+      rise, fall: the change of the sum by one record; see ``noise_shares``.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import PolyaShares
+      >>> everybody = PolyaShares(10.0, survivors=10)
+      >>> dropouts = PolyaShares(10.0, survivors=8, whole=10)  # two of ten clients drop out
+      >>> [round(float(epsilon(shares.event(), 1e-9)), 2) for shares in (everybody, dropouts)]
+      [0.1, 0.21]
     """
 
     scale: float = field(converter=_polya_scale)
@@ -66,7 +74,7 @@ class PolyaShares(NoiseShares):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, survivors: int, rise: int = 1, fall: int = 0) -> PolyaShares:
-        """Returns the shares of least noise that make the sum ``epsilon``-DP, certainly.
+        """Returns the shares with the least noise for which the sum is certainly ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
@@ -97,7 +105,7 @@ class PolyaShares(NoiseShares):
         return total
 
     def _shifted(self, shift: int) -> accounting.PrivacyEvent:
-        if self.survivors >= self.whole:  # what is more than the whole is post-processing
+        if self.survivors >= self.whole:  # shares beyond the whole are post-processing
             return accounting.DiscreteLaplace(self.scale, distance=shift)
         return _polya_sum(self.scale, self.survivors, self.whole).at(shift)
 
@@ -114,7 +122,7 @@ class PolyaShares(NoiseShares):
 
 @lru_cache(maxsize=64)
 def _polya_sum(scale: float, survivors: int, whole: int) -> IntegerNoise:
-    """The law of a difference of two negative binomial numbers of shape survivors/whole, by direct sums."""
+    """The law of the difference of two negative binomial variables of shape survivors/whole, by convolution."""
     shapes = _shapes(survivors, whole)
     if len(shapes) * scale > _WIDEST:
         raise UnsupportedEventError(f"the law of {survivors}/{whole} of the noise at scale {scale:g} is too wide")
@@ -122,7 +130,7 @@ def _polya_sum(scale: float, survivors: int, whole: int) -> IntegerNoise:
     for shape in shapes:
         one = np.convolve(one, NegativeBinomialLaw(shape, scale).probabilities()[1])
     law, middle = np.convolve(one, one[::-1]), len(one) - 1
-    # Far out the tables' ends are felt; there are e^-90 of the mass beyond, which count as told apart.
+    # Far out the truncation of the tables matters; the mass beyond, e^-90, is charged as a certain distinction.
     reach = min(middle, math.ceil(90 * scale) + 4)
     inner = law[middle - reach : middle + reach + 1]
     outside = 2 * math.fsum(law[: middle - reach]) + 1e-45

@@ -1,14 +1,14 @@
 """Secure aggregation: a server learns the sum of the clients' whole numbers, modulo a power of two, and nothing else.
 
-``secure_sum`` is the ideal functionality, which learners call. ``MaskedSum`` plays the protocol behind it as far as
-arithmetic goes (after Bonawitz et al. 2017): every two clients share a seed; of what a generator makes of it one adds
-and the other subtracts, so that all masks cancel in the sum. If a client drops out, the others reveal the seeds they
-share with it, and its masks are taken off theirs. Key agreement, secret sharing of the seeds and the second mask that
-protects a client who answers too late are not played: a late answer has to be thrown away.
+``secure_sum`` is the ideal functionality, which learners call. ``MaskedSum`` simulates the arithmetic of a protocol for
+it (after Bonawitz et al. 2017). Every two clients share a seed; one adds the mask generated from it, the other
+subtracts it, so all masks cancel in the sum. If a client drops out, the others reveal the seeds they share with it, and
+its masks are removed from their messages. Key agreement, secret sharing of the seeds and the second mask that protects
+a late client are not simulated: a late answer has to be discarded.
 
-Numbers are summed modulo R and read as the representative in [−R/2, R/2). The sum is right if it lies there, and so R
-has to exceed 2(largest + 8σ), with ``largest`` a public bound on the absolute noiseless sum and σ the deviation of all
-noise in it: then it wraps around with a probability below 2e-15 for normal noise.
+Numbers are summed modulo R and read as the representative in [−R/2, R/2). The sum is correct if it lies there, so R
+has to exceed 2(largest + 8σ), where ``largest`` is a public bound on the absolute noiseless sum and σ the standard
+deviation of all noise in it: then normal noise makes it wrap around with a probability below 2e-15.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from hockeystick.mechanisms.numbers.added_integers import whole_numbers
 Residues = NDArray[np.uint64]
 
 _LARGEST_MODULUS = 2**62
-_DEVIATIONS = 8.0  # of the noise, that the modulus leaves room for
+_DEVIATIONS = 8.0  # of the noise that fit in the modulus
 
 
 class AggregationError(HockeystickError):
-    """Too few clients are left, or what was sent does not fit together."""
+    """Too few clients are left, or their messages are inconsistent.
+
+    See ``secure_sum``.
+    """
 
 
 def modulus_for(largest: float, sigma: float = 0.0) -> int:
@@ -40,7 +43,7 @@ def modulus_for(largest: float, sigma: float = 0.0) -> int:
 
     Args:
       largest: a public bound on the absolute value of every entry of the noiseless sum.
-      sigma: the standard deviation of the noise in the sum, of all clients that may add some.
+      sigma: the standard deviation of the noise in the sum, from all clients that may add noise.
 
     Raises:
       InvalidArgumentError: an argument is negative or not finite, or the modulus would exceed 2^62.
@@ -52,10 +55,10 @@ def modulus_for(largest: float, sigma: float = 0.0) -> int:
 
 
 def check_modulus(modulus: int, *, largest: float, sigma: float = 0.0) -> None:
-    """Raises unless sums fit: ``modulus`` > 2(largest + 8σ). The bounds are public, so the refusal tells nothing.
+    """Raises unless sums fit: ``modulus`` > 2(largest + 8σ). The bounds are public, so an error reveals nothing.
 
     Raises:
-      InvalidArgumentError: they don't, or an argument is out of its domain.
+      InvalidArgumentError: sums do not fit, or an argument is out of its domain.
     """
     if _modulus(modulus) <= _room(largest, sigma):
         raise InvalidArgumentError(
@@ -75,32 +78,39 @@ def secure_sum(
     survivors: Iterable[int] | None = None,
     threshold: int = 2,
 ) -> IntArray:
-    """Returns what the server learns: the survivors' sum modulo R, read in [−R/2, R/2).
+    """Returns the sum that the server learns: that of the survivors modulo R, read in [−R/2, R/2).
 
     Args:
       vectors: whole numbers of shape (clients, *shape), noise shares included.
       modulus: R, a power of two up to 2^62, above 2(largest + 8σ).
       largest, sigma: see ``modulus_for``.
-      survivors: the clients whose numbers arrive, by index; all by default.
-      threshold: with fewer survivors the sum is not formed.
+      survivors: the indices of the clients whose numbers arrive; by default all.
+      threshold: the least number of survivors for which a sum is formed.
 
     Raises:
-      InvalidArgumentError: an argument is out of its domain, or the modulus too small.
+      InvalidArgumentError: an argument is out of its domain, or the modulus is too small.
       AggregationError: fewer than ``threshold`` clients are left.
+
+    Example:
+      >>> from hockeystick.mechanisms import secure_sum
+      >>> secure_sum([[3, 0], [1, 5], [2, 2]], modulus=64, largest=20)
+      array([6, 7])
+      >>> secure_sum([[3, 0], [1, 5], [2, 2]], modulus=64, largest=20, survivors=[0, 2])
+      array([5, 2])
     """
     check_modulus(modulus, largest=largest, sigma=sigma)
     numbers = whole_numbers("vectors", vectors)
     if numbers.ndim == 0:
         raise InvalidDataError("vectors", vectors, "is a single number", "give one row for each client")
-    kept = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
-    _check_enough(len(kept), threshold)
-    return _centred(numbers[list(kept)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
+    remaining = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
+    _check_enough(len(remaining), threshold)
+    return _centred(numbers[list(remaining)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
 
 
 def _modulus(value: int) -> int:
     number = validate.integer("modulus", value, low=2, high=_LARGEST_MODULUS)
     if number & (number - 1):
-        raise InvalidArgumentError("modulus", value, "is no power of two", f"try {1 << number.bit_length()}")
+        raise InvalidArgumentError("modulus", value, "is not a power of two", f"try {1 << number.bit_length()}")
     return number
 
 
@@ -112,22 +122,32 @@ def _key(value: bytes | None) -> bytes:
     if value is None:
         return os.urandom(32)
     if not isinstance(value, bytes) or len(value) < 16:
-        raise InvalidArgumentError("key", "…", "is no bytes of length 16 or more", "leave it out for a fresh one")
+        raise InvalidArgumentError("key", "…", "is not bytes of length 16 or more", "leave it out for a fresh one")
     return value
 
 
 @frozen
 class MaskedSum:
-    """The masks of one sum; one process plays all clients, so their pairwise seeds are made of one key.
+    """The masks of one sum. One process plays all clients, so their pairwise seeds are derived from one key.
 
     Args:
       modulus: R, a power of two up to 2^62; see ``modulus_for``.
-      clients: how many take part, at least 2.
-      threshold: with fewer survivors nothing is unmasked.
+      clients: the number of clients, at least 2.
+      threshold: the least number of survivors for which a sum is unmasked.
       key: 16 bytes or more, secret and never used for a second sum; by default fresh from the operating system.
 
     Raises:
       InvalidArgumentError: an argument is out of its domain.
+
+    Example:
+      >>> from hockeystick.mechanisms import MaskedSum
+      >>> protocol = MaskedSum(64, 3, key=b"0123456789abcdef")
+      >>> sent = {client: protocol.mask(client, values) for client, values in enumerate([[3, 0], [1, 5], [2, 2]])}
+      >>> sent[0]  # uniform by itself
+      array([5, 1], dtype=uint64)
+      >>> del sent[2]  # a client drops out
+      >>> protocol.unmask(sent)
+      array([4, 5])
     """
 
     modulus: int = field(converter=_modulus)
@@ -139,10 +159,10 @@ class MaskedSum:
         validate.integer("threshold", self.threshold, low=1, high=self.clients)
 
     def mask(self, client: int, values: ArrayLike) -> Residues:
-        """Returns what a client sends: its whole numbers plus its masks, modulo R; of itself uniform on 0 … R − 1.
+        """Returns a client's message: its whole numbers plus its masks modulo R, by itself uniform on 0 … R − 1.
 
         Raises:
-          InvalidArgumentError: there is no such client, or the values are no whole numbers.
+          InvalidArgumentError: there is no such client, or the values are not whole numbers.
         """
         (own,) = _clients("client", [client], self.clients)
         sent = whole_numbers("values", values).view(np.uint64).copy()
@@ -152,52 +172,53 @@ class MaskedSum:
         return np.asarray(sent & np.uint64(self.modulus - 1))
 
     def reveal(self, client: int, dropped: Iterable[int], shape: tuple[int, ...]) -> Residues:
-        """Returns what a survivor reveals once others have dropped out: the masks that it shares with them, added up.
+        """Returns the sum of the masks that a survivor shares with the clients that dropped out, which it then reveals.
 
-        Whoever has a client's message and all that is revealed of it has its numbers. So a message of a client that
-        others were told had dropped out must never be used.
+        A client's message and all revealed masks of it determine its numbers. So the message of a client whose masks
+        were revealed must never be used.
 
         Args:
           client: the survivor.
-          dropped: clients whose messages are not there.
-          shape: of a message.
+          dropped: the clients whose messages are missing.
+          shape: the shape of a message.
 
         Raises:
-          InvalidArgumentError: there is no such client, or the survivor is among those that dropped out.
+          InvalidArgumentError: there is no such client, or the survivor itself has dropped out.
         """
         (own,) = _clients("client", [client], self.clients)
         gone = _clients("dropped", dropped, self.clients)
         if own in gone:
-            raise InvalidArgumentError("dropped", gone, f"holds client {own}, which is asked", "ask a survivor")
+            raise InvalidArgumentError("dropped", gone, f"contains client {own} itself", "ask a survivor")
         total = np.zeros(shape, dtype=np.uint64)
         for other in gone:
             total += self._signed_mask(own, other, shape)
         return np.asarray(total & np.uint64(self.modulus - 1))
 
     def unmask(self, sent: Mapping[int, ArrayLike]) -> IntArray:
-        """Returns the sum of those whose messages arrived, read in [−R/2, R/2).
+        """Returns the sum over the clients whose messages arrived, read in [−R/2, R/2).
 
-        Of the seeds only those are used that a survivor shares with a client that dropped out.
+        Only the seeds that a survivor shares with a client that dropped out are used.
 
         Raises:
-          InvalidArgumentError: a message is of no client.
-          AggregationError: fewer than ``threshold`` arrived, or they differ in shape or hold what is no residue.
+          InvalidArgumentError: a message belongs to no client.
+          AggregationError: fewer than ``threshold`` messages arrived, or they differ in shape or hold a number that is
+            not a residue.
         """
-        kept = _clients("sent", sent, self.clients)
-        _check_enough(len(kept), self.threshold)
-        messages = [np.asarray(sent[client]) for client in kept]
+        remaining = _clients("sent", sent, self.clients)
+        _check_enough(len(remaining), self.threshold)
+        messages = [np.asarray(sent[client]) for client in remaining]
         shape = messages[0].shape
-        for client, message in zip(kept, messages, strict=True):
+        for client, message in zip(remaining, messages, strict=True):
             if message.shape != shape:
-                raise AggregationError(f"client {client} sent shape {message.shape}, client {kept[0]} {shape}")
+                raise AggregationError(f"client {client} sent shape {message.shape}, client {remaining[0]} {shape}")
             if message.dtype != np.uint64 or (message >= np.uint64(self.modulus)).any():
-                raise AggregationError(f"client {client} sent what is no array of numbers modulo {self.modulus}")
-        dropped = set(range(self.clients)).difference(kept)
-        revealed = [self.reveal(survivor, dropped, shape) for survivor in kept]
+                raise AggregationError(f"client {client} did not send an array of numbers modulo {self.modulus}")
+        dropped = set(range(self.clients)).difference(remaining)
+        revealed = [self.reveal(survivor, dropped, shape) for survivor in remaining]
         return unmasked(messages, revealed, modulus=self.modulus)
 
     def _signed_mask(self, own: int, other: int, shape: tuple[int, ...]) -> Residues:
-        """The mask that ``own`` adds for ``other``, modulo 2^64: the one with the lower number adds, the other not."""
+        """The mask that ``own`` adds for ``other``, modulo 2^64; the client with the larger index subtracts it."""
         low, high = min(own, other), max(own, other)
         seed = self.key + low.to_bytes(8, "big") + high.to_bytes(8, "big")
         count = int(np.prod(shape, dtype=np.int64))
@@ -206,11 +227,11 @@ class MaskedSum:
 
 
 def unmasked(messages: Iterable[Residues], revealed: Iterable[Residues], *, modulus: int) -> IntArray:
-    """Returns the sum that a server finds from masked messages and from what their senders revealed of the others.
+    """Returns the sum that a server computes from masked messages and revealed masks.
 
     Args:
-      messages: of all survivors, residues of one shape.
-      revealed: by all survivors, of those that dropped out; see ``MaskedSum.reveal``.
+      messages: the messages of all survivors, residues of one shape.
+      revealed: the masks that each survivor revealed; see ``MaskedSum.reveal``.
       modulus: R.
     """
     sums = (np.stack(list(rows)).sum(axis=0, dtype=np.uint64) for rows in (messages, revealed))
@@ -238,4 +259,6 @@ def _clients(name: str, value: Iterable[int], count: int) -> tuple[int, ...]:
 
 def _check_enough(left: int, threshold: int) -> None:
     if left < validate.integer("threshold", threshold, low=1):
-        raise AggregationError(f"{left} clients are left, fewer than the threshold of {threshold}: no sum is formed")
+        raise AggregationError(
+            f"{left} of the clients are left, fewer than the threshold of {threshold}: no sum is formed"
+        )

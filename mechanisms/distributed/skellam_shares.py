@@ -1,4 +1,4 @@
-"""Shares of Skellam noise, whose sum is Skellam noise too."""
+"""Shares of Skellam noise, whose sum is Skellam noise as well."""
 
 from __future__ import annotations
 
@@ -29,15 +29,23 @@ def _share_variance(value: float) -> float:
 
 @frozen
 class SkellamShares(NoiseShares):
-    """Shares of Skellam noise; the sum of any number of them is Skellam, too (Agarwal, Kairouz & Liu 2021).
+    """Shares of Skellam noise; the sum of any number of them is Skellam noise (Agarwal, Kairouz & Liu 2021).
 
     Args:
-      share_variance: of one client's noise, from 1e-9; that of all survivors together is at most 1e8.
-      survivors: how many clients surely stay and keep their noise to themselves.
-      rise, fall: what one record changes in the sum; see ``noise_shares``.
+      share_variance: the variance of one client's noise, at least 1e-9; that of all survivors is at most 1e8.
+      survivors: the number of clients that certainly stay and keep their noise secret.
+      rise, fall: the change of the sum by one record; see ``noise_shares``.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> from hockeystick.mechanisms import SimulationNoise, SkellamShares
+      >>> shares = SkellamShares(0.2, survivors=100)
+      >>> shares.share(8, noise=SimulationNoise(1))  # the noise that one client adds to its eight counts
+      array([0, 1, 0, 1, 0, 0, 0, 0])
+      >>> round(shares.variance(), 3)  # of the sum
+      20.0
     """
 
     share_variance: float = field(converter=_share_variance)
@@ -50,11 +58,11 @@ class SkellamShares(NoiseShares):
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, survivors: int, rise: int = 1, fall: int = 0) -> SkellamShares:
-        """Returns the shares of least noise that make the sum (``epsilon``, ``delta``)-DP, certainly.
+        """Returns the shares with the least noise for which the sum is certainly (``epsilon``, ``delta``)-DP.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
-          NumericalError: no variance up to 1e8 can be shown to reach the target.
+          NumericalError: no variance up to 1e8 can be shown to meet the target.
         """
         count = checked_survivors(survivors)
 
@@ -76,7 +84,7 @@ class SkellamShares(NoiseShares):
         return noise.integers(SkellamLaw(self.variance()), count)
 
     def _shifted(self, shift: int) -> accounting.PrivacyEvent:
-        # Rounded down: noise of more variance is this noise and more.
+        # Rounded down: noise of a larger variance is this noise plus independent noise.
         return accounting.Skellam(self.variance(), distance=shift, coordinates=1)
 
     def _log_masses(self, drawn: IntArray) -> FloatArray:

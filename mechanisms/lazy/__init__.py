@@ -1,1 +1,1 @@
-"""Lazy switching: an answer is kept unless a coin says otherwise."""
+"""Lazy switching: an action is kept from step to step unless a coin decides otherwise."""

@@ -1,16 +1,16 @@
-"""A lazy walk on top of any measure: keep the last action by the correlated coin, or draw a new one.
+"""A lazy walk over a changing measure: the last action is kept by a correlated coin, or a new one is drawn.
 
-At each boundary between two batches the measure moves. The walk looks at the batch just gone by, keeps its action with
-the probability of a ``LazySwitch`` or draws one from the moved measure, and now and then draws a new shadow, if it has
-one (L2P: Asi, Koren, Liu & Talwar 2024, Alg. 1; shrinking dartboard: Geulen, Vöcking & Winkler 2010). Where the measure
-changes by factors that lie in the switch's declared range, each action follows the measure of its time.
+At each boundary between two batches the measure changes. The walk reads the batch that has just ended. It keeps its
+action with the probability of a ``LazySwitch`` or draws one from the new measure; if it has a shadow, it redraws that
+now and then (L2P: Asi, Koren, Liu & Talwar 2024, Alg. 1; shrinking dartboard: Geulen, Vöcking & Winkler 2010). If the
+measure changes by factors in the declared range of the switch, each action follows the current measure.
 
-*Cost.* Take one record, in one batch, and let actions, shadows and all coins be public. Until its batch is over nothing
-depends on it. The decision at the next boundary reads its batch, at the cost of the switch's event, and if it falls on
-"switch" a draw follows for certain: that draw is paid in full. Each later decision has one and the same probability in
-both worlds, given what is public, as it reads another batch: it costs nothing, and the draw after it is a visible
-mixture. So the shadow's draws are from the start. With a budget of draws the walk pays for that many, whenever they
-happen.
+*Cost.* Consider one record, in one batch, and let actions, shadows and all coins be public. Until its batch is over,
+nothing depends on the record. The decision at the next boundary reads its batch, at the cost of the switch's event; if
+it is "switch", a draw follows for certain, which is charged in full. Each later decision reads another batch, so given
+what is public it has the same probability for both data sets: it costs nothing, and the draw after it is a visible
+mixture. The same holds for the shadow's draws from the start. With a budget of draws the walk is charged for that many,
+whenever they happen.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Action = TypeVar("Action")
 
 def _switch(value: object) -> LazySwitch:
     if not isinstance(value, LazySwitch):
-        raise InvalidArgumentError("switch", value, "is no LazySwitch")
+        raise InvalidArgumentError("switch", value, "is not a LazySwitch")
     return value
 
 
 def _draw(value: object) -> PrivacyEvent:
     if not isinstance(value, PrivacyEvent):
-        raise InvalidArgumentError("draw", value, "is no event", "give what one draw from the measure costs one record")
+        raise InvalidArgumentError("draw", value, "is not an event", "give the cost of one draw for one record")
     return value
 
 
@@ -57,19 +57,33 @@ def _budget(value: int | None) -> int | None:
 
 @frozen
 class LazySampler:
-    """The plan of a lazy walk: what decides, what a draw costs, how long it is, and what one record pays for it.
+    """The plan of a lazy walk and its cost.
 
     Args:
-      switch: the decision; its log-ratio is that of the action, less that of the shadow if there is one.
-      draw: what one draw from the measure costs one record, such as ``ExponentialMechanism(...).event()``.
-      boundaries: how often the walk may move: one less than the number of batches.
-      shadow: the probability, at each boundary, of a new draw of the shadow, whatever the data say; None for a walk
+      switch: the decision; its log-ratio is that of the action minus that of the shadow, if there is one.
+      draw: the cost of one draw from the measure for one record, such as ``ExponentialMechanism(...).event()``.
+      boundaries: the number of decisions: one less than the number of batches.
+      shadow: the probability, at each boundary, that the shadow is redrawn, regardless of the data; None for a walk
         without a shadow (dartboard).
-      budget: the most draws, of actions and shadows together; after the last of them the walk stays where it is and no
-        coin is tossed. None for any number.
+      budget: the largest number of draws, of actions and shadows together; afterwards the walk keeps its action and no
+        coin is tossed. None for no limit.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import ExponentialMechanism, LazySampler, LazySwitch, SimulationNoise
+      >>> draw = ExponentialMechanism(20.0, monotone=True)
+      >>> switch = LazySwitch.dartboard(0.05, sensitivity=0.1)
+      >>> plan = LazySampler(switch, draw.event(), boundaries=10)
+      >>> round(float(epsilon(plan.event(), 1e-6)), 2)
+      1.32
+      >>> walk = plan.start(lambda noise: 0, noise=SimulationNoise(1))
+      >>> scores = [-4, 0, -9]  # minus the losses of three actions so far; the last batch cost the first action 1
+      >>> action = walk.step(lambda r: -0.1 * (r == 0), lambda noise: draw.release(scores, noise=noise))
+      >>> action, walk.switched
+      (0, False)
     """
 
     switch: LazySwitch = field(converter=_switch)
@@ -81,9 +95,9 @@ class LazySampler:
     def event(self) -> PrivacyEvent:
         """Returns the cost of the whole walk for one record, each record being in one batch.
 
-        With a budget the draws count in full; without one all but the first count by the chance of their coin. A walk
-        with a budget is covered by both, so where the budget is generous the event of the same plan without one may be
-        the smaller. Groups may be spread over several batches, and are charged step by step (``accounting.Chain``).
+        With a budget all draws are charged in full; without one all but the first are charged as mixtures. Both are
+        valid for a walk with a budget, so with a large budget the event of the same plan without one may be smaller. A
+        group may be spread over several batches and is charged step by step (``accounting.Chain``).
         """
         if self.budget is not None:
             most = self.boundaries * (1 if self.shadow is None else 2)
@@ -95,9 +109,9 @@ class LazySampler:
                 draws.append((mixed, self.boundaries - 1))
             if self.shadow:
                 draws.append((VisibleMixture(self.shadow, self.draw), self.boundaries))
-        # Before the record's decision both worlds are alike, so what is public by then fixes its direction.
-        ways = (accounting.compose(way, *draws) for way in self.switch.event().orientations())
-        return accounting.Chain(accounting.parallel(*ways), 1)
+        # Before the record's decision both data sets have the same law, so what is public then fixes the direction.
+        directions = (accounting.compose(one, *draws) for one in self.switch.event().orientations())
+        return accounting.Chain(accounting.parallel(*directions), 1)
 
     def start(
         self,
@@ -111,23 +125,23 @@ class LazySampler:
         """Returns a walk at its first action; the cost of all its steps is recorded here, once.
 
         Args:
-          first: draws from the first measure, which must not depend on the data: this draw is not charged.
+          first: a function that draws from the first measure, which must not depend on the data: it is not charged.
           ledger, name, reads, noise: as for ``Laplace.release``.
 
         Raises:
-          As ``Laplace.release``.
+          as for ``Laplace.release``.
         """
         source = check_noise(noise)
         return charged(self.event(), lambda: LazyWalk(self, first, source), source, ledger, name, reads, adjacency=None)
 
     def resume(self, state: WalkState[Action], *, noise: Noise | None = None) -> LazyWalk[Action]:
-        """Returns the walk that ``LazyWalk.state`` described; its cost was recorded when it was started.
+        """Returns the walk in the state returned by ``LazyWalk.state``; its cost was recorded when it was started.
 
-        That cost is of one walk: of two that go on from the same state, only one may be published.
+        The cost is that of one walk: if two walks continue from the same state, only one may be published.
 
         Raises:
           SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
-          InvalidArgumentError: the state is none of this plan's.
+          InvalidArgumentError: the state does not belong to this plan.
         """
         _check_state(self, state)
         walk = LazyWalk(self, lambda _: state.action, check_noise(noise))
@@ -138,12 +152,12 @@ class LazySampler:
 
 @frozen
 class WalkState(Generic[Action]):
-    """Where a walk is. It holds no randomness to come, and nothing that the walk does not publish.
+    """The state of a walk. It contains no future randomness, and nothing that the walk does not publish.
 
     Attributes:
-      action, shadow, switched: as of the ``LazyWalk``.
-      steps_left: boundaries still to be passed.
-      draws_left: draws still allowed; None without a budget.
+      action, shadow, switched: those of the ``LazyWalk``.
+      steps_left: the number of remaining boundaries.
+      draws_left: the number of remaining draws; None without a budget.
     """
 
     action: Action
@@ -155,18 +169,25 @@ class WalkState(Generic[Action]):
 
 def _check_state(plan: LazySampler, state: WalkState[Action]) -> None:
     if not isinstance(state, WalkState):
-        raise InvalidArgumentError("state", state, "is no state of a walk", "give what LazyWalk.state() returned")
+        raise InvalidArgumentError("state", state, "is not a state of a walk", "give what LazyWalk.state() returned")
     validate.integer("steps_left", state.steps_left, low=0, high=plan.boundaries)
     if (state.shadow is None) != (plan.shadow is None):
-        raise InvalidArgumentError("shadow", state.shadow, "is not as in the plan", "resume by the plan that began it")
+        raise InvalidArgumentError(
+            "shadow", state.shadow, "does not match the plan", "resume with the plan that started the walk"
+        )
     if (state.draws_left is None) != (plan.budget is None):
-        raise InvalidArgumentError("draws_left", state.draws_left, "is not as in the plan", "give the plan of the walk")
+        raise InvalidArgumentError(
+            "draws_left", state.draws_left, "does not match the plan", "resume with the plan that started the walk"
+        )
     if state.draws_left is not None:
         validate.integer("draws_left", state.draws_left, low=0, high=plan.budget)
 
 
 class LazyWalk(Generic[Action]):
-    """One walk; ``LazySampler.start`` begins it. What it publishes is its actions, its shadows and when they change."""
+    """One walk, started by ``LazySampler.start``. It publishes its actions, its shadows and when they change.
+
+    See ``LazySampler`` for an example.
+    """
 
     __slots__ = ("_draws_left", "_noise", "_plan", "_steps_left", "action", "shadow", "switched")
 
@@ -178,21 +199,21 @@ class LazyWalk(Generic[Action]):
         self.switched = False
 
     def state(self) -> WalkState[Action]:
-        """Returns where the walk is, for ``LazySampler.resume``."""
+        """Returns the state of the walk, for ``LazySampler.resume``."""
         return WalkState(self.action, self.shadow, self.switched, self._steps_left, self._draws_left)
 
     def step(self, log_ratio: Callable[[Action], float | Fraction], sample: Callable[[Noise], Action]) -> Action:
-        """Returns the action for the batch to come; ``switched`` then says whether it was drawn anew.
+        """Returns the action for the next batch; ``switched`` then tells whether it was redrawn.
 
         Args:
           log_ratio: ln(measure after/measure before) at an action, up to a constant if there is a shadow; a function
-            of the batch just gone by and of nothing older. Numbers outside the switch's range are clipped to it.
-          sample: draws from the measure after that batch, with all its randomness from the noise that it is given, such
-            as ``lambda noise: mechanism.release(scores, noise=noise)``: its cost is in the walk's.
+            of the last batch and of nothing older. Numbers outside the switch's range are clipped to it.
+          sample: a function that draws from the measure after the batch, with all randomness from its argument, such
+            as ``lambda noise: mechanism.release(scores, noise=noise)``; its cost is part of the walk's.
 
         Raises:
           StreamHaltedError: all boundaries have been passed.
-          InvalidArgumentError: a log-ratio is no finite number; nothing was drawn.
+          InvalidArgumentError: a log-ratio is not a finite number; nothing was drawn.
         """
         if not self._steps_left:
             raise StreamHaltedError(f"step: all {self._plan.boundaries} boundaries are passed; start another walk")

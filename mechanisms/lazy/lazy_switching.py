@@ -1,14 +1,14 @@
 """Correlated lazy switching: the public coin by which a lazy algorithm keeps its action or draws a new one.
 
-A lazy learner moves from one sampling measure to the next without redrawing each time: it keeps its action x with
-probability in proportion to the ratio by which the measure at x has changed, so that x still follows the new measure,
-and it redraws now and then for no reason, which hides the redraws that have one (shrinking dartboard: Geulen, Vöcking &
-Winkler 2010; L2P: Asi, Koren, Liu & Talwar 2024, Alg. 1). This mechanism is that one decision; the draws that follow
-it cost their own events.
+A lazy learner follows a changing sampling measure without redrawing each time. It keeps its action x with a probability
+proportional to the ratio by which the measure at x has changed, so that x follows the new measure. It also redraws now
+and then regardless of the data, which hides the redraws that depend on them (shrinking dartboard: Geulen, Vöcking &
+Winkler 2010; L2P: Asi, Koren, Liu & Talwar 2024, Alg. 1). This mechanism is one such decision; the draws that follow
+have their own events.
 
-A released decision has exactly the stated law: the log-ratio is a rational number as it stands, and e^−x for rational x
-is the probability of a coin made of exact coins (Canonne, Kamath & Steinke 2020, Alg. 1). So no rounding of a keep
-probability can fall on the wrong side; what is rounded is the event, up.
+A released decision has exactly the stated law: the log-ratio is used as a rational number, and for rational x a coin of
+probability e^−x can be made from exact coins (Canonne, Kamath & Steinke 2020, Alg. 1). So the keep probability is not
+rounded; only the event is, upwards.
 """
 
 from __future__ import annotations
@@ -47,25 +47,33 @@ def _highest(value: float) -> float:
 
 @frozen
 class LazySwitch(Releasable):
-    """Keeps with probability (1 − fake_switch)·e^min(0, r − normaliser), else switches; the bit is public.
+    """Keeps with probability (1 − fake_switch)·e^min(0, r − normaliser), otherwise switches; the decision is public.
 
     The value r is a log-ratio of measures that depends on the losses of one batch only, such as
-    ln(new(x)/old(x)) − ln(new(y)/old(y)) at the action x and an independent shadow y: a record is read by the decision
-    after its own batch and by no other. A switch that the data asked for and a fake one look alike, and have separate
-    coins.
+    ln(new(x)/old(x)) − ln(new(y)/old(y)) at the action x and an independent shadow y. So a record affects only the
+    decision after its own batch. A switch caused by the data and a fake one have separate coins and look the same.
 
     Args:
-      fake_switch: probability p of a switch whatever the data say. At 0 a switch can prove one world, unless the
-        normaliser exceeds ``highest`` and so stands in for it.
-      normaliser: c ≥ 0, subtracted from r. It decides how often r is cut at c, hence how well the action follows its
-        measure.
+      fake_switch: the probability p of a switch regardless of the data. With p = 0 a switch may rule out one of two
+        data sets, unless the normaliser exceeds ``highest``.
+      normaliser: c ≥ 0, subtracted from r. It determines how often r is capped at c, hence how well the action follows
+        its measure.
       sensitivity: κ, the most by which r changes between two neighbouring data sets. For multiplicative weights of
-        rate η with losses in [0, 1] under replace-one: 2η with a shadow, η without.
-      lowest: a value below which r never falls, as for no data set; may be -inf.
-      highest: a value which r never exceeds; may be inf. It serves privacy where it is below the normaliser.
+        rate η with losses in [0, 1] under replace-one: 2η with a shadow, η without one.
+      lowest: a lower bound on r over all data sets; may be -inf.
+      highest: an upper bound on r; may be inf. It reduces the cost if it is below the normaliser.
 
     Raises:
       InvalidArgumentError: a number is out of its domain, or ``lowest`` is not below ``highest``.
+
+    Example:
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import LazySwitch
+      >>> switch = LazySwitch.calibrated(epsilon=0.5, sensitivity=0.1, normaliser=0.2)
+      >>> round(switch.fake_switch, 3), round(float(epsilon(switch.event(), 0.0)), 3)
+      (0.128, 0.5)
+      >>> switch.keep_probability([0.2, 0.0, -0.1]).round(3)
+      array([0.872, 0.714, 0.646])
     """
 
     fake_switch: float = field(converter=_fake_switch)
@@ -80,10 +88,10 @@ class LazySwitch(Releasable):
 
     @classmethod
     def dartboard(cls, fake_switch: float, *, sensitivity: float, lowest: float = -math.inf) -> LazySwitch:
-        """Returns the variant without shadow and normaliser, for ratios that never exceed 1 (r ≤ 0).
+        """Returns the variant without shadow and normaliser, for r ≤ 0 (shrinking dartboard with fake switches).
 
-        For multiplicative weights r is −η times the batch's loss of the action, so κ = η: half of that with a shadow
-        (shrinking dartboard with fake switches).
+        For multiplicative weights r is −η times the loss of the action in the batch, so κ = η: half of that with a
+        shadow.
         """
         return cls(fake_switch, normaliser=0.0, sensitivity=sensitivity, lowest=lowest, highest=0.0)
 
@@ -97,11 +105,11 @@ class LazySwitch(Releasable):
         lowest: float = -math.inf,
         highest: float = math.inf,
     ) -> LazySwitch:
-        """Returns the mechanism of fewest fake switches whose decision is ``epsilon``-DP.
+        """Returns the mechanism with the fewest fake switches whose decision is ``epsilon``-DP.
 
         Raises:
-          InvalidArgumentError: an argument is out of its domain, or keeping alone costs more than ``epsilon``: then no
-            number of fake switches will do.
+          InvalidArgumentError: an argument is out of its domain, or keeping alone costs more than ``epsilon``, so that
+            no number of fake switches suffices.
         """
         target = arguments.target_epsilon(epsilon)
 
@@ -114,7 +122,7 @@ class LazySwitch(Releasable):
         low, high = 0.0, math.nextafter(1.0, 0.0)
         if not meets(high):
             raise InvalidArgumentError(
-                "epsilon", epsilon, "is below the loss of keeping", f"more than sensitivity={sensitivity!r} is enough"
+                "epsilon", epsilon, "is below the privacy loss of keeping", f"use one above sensitivity={sensitivity!r}"
             )
         if meets(low):
             return found(low)
@@ -123,7 +131,7 @@ class LazySwitch(Releasable):
         return found(high)
 
     def event(self) -> accounting.PrivacyEvent:
-        """Returns the cost for one record: ``LazySwitchDecision`` with the largest keep probability and κ."""
+        """Returns the cost for one record: a ``LazySwitchDecision`` with the largest keep probability and κ."""
         top = self._top()
         cap = math.inf if math.isinf(self.lowest) else arguments.difference_up(top, self.lowest)
         return accounting.LazySwitchDecision(
@@ -131,7 +139,7 @@ class LazySwitch(Releasable):
         )
 
     def keep_probability(self, log_ratio: ArrayLike) -> NDArray[np.float64]:
-        """Returns the probability of keeping for each of ``log_ratio``, of any shape.
+        """Returns the probability of keeping at each log-ratio, in an array of the same shape.
 
         Raises:
           InvalidArgumentError: a ratio is not finite or outside [lowest, highest].
@@ -141,12 +149,13 @@ class LazySwitch(Releasable):
 
     def largest_switch_probability(self) -> float:
         """Returns the probability of a switch at the log-ratio ``lowest``, rounded up."""
-        kept = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
-        # Logarithm, difference and sum are off by 4 U, which expm1 counts no more; it by 2 U, the product by U: 7 U.
-        return min(1.0, -math.expm1(kept) * (1.0 + 1e-14))
+        log_keep = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
+        # Logarithm, difference and sum are off by 4 U, which expm1 does not amplify; it is off by 2 U, the product by
+        # U.
+        return min(1.0, -math.expm1(log_keep) * (1.0 + 1e-14))
 
     def _checked(self, value: float | Fraction) -> Fraction:
-        """How far the log-ratio lies below the normaliser: the real coin keeps with probability e^−this."""
+        """The distance x of the log-ratio below the normaliser: the coin of the data keeps with probability e^−x."""
         ratio = exact("value", value)
         if not self.lowest <= ratio <= self.highest:
             raise InvalidDataError(
@@ -162,12 +171,12 @@ class LazySwitch(Releasable):
         """Returns decisions of shape (runs,) for one log-ratio r: True for a switch, False for keeping.
 
         Raises:
-          InvalidArgumentError: r is not a finite number in [lowest, highest], ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
+          InvalidArgumentError: r is not a finite number in [lowest, highest], ``runs`` is not an integer ≥ 1, or
+            ``rng`` is not a generator.
         """
-        asked = -np.expm1(min(0.0, self._ratio("value", value) - self.normaliser))
+        wanted = -np.expm1(min(0.0, self._ratio("value", value) - self.normaliser))
         source, count = arguments.generator(rng), arguments.run_count(runs)
-        return np.asarray((source.random(count) < asked) | (source.random(count) < self.fake_switch))
+        return np.asarray((source.random(count) < wanted) | (source.random(count) < self.fake_switch))
 
     def worst_case_neighbours(self) -> tuple[float, float]:
         """Returns the log-ratio of the largest keep probability, and one that is ``sensitivity`` lower."""
@@ -181,7 +190,7 @@ class LazySwitch(Releasable):
             raise InvalidDataError("output", output, "is not one array of decisions", "expected bools")
         r0, r1 = (min(0.0, self._ratio(*given) - self.normaliser) for given in (("value0", value0), ("value1", value1)))
         redraw0, redraw1 = (self._log_switch_probability(r) for r in (r0, r1))
-        loss_of_switch = 0.0 if redraw0 == redraw1 else redraw0 - redraw1  # also where both never switch
+        loss_of_switch = 0.0 if redraw0 == redraw1 else redraw0 - redraw1  # also if both never switch
         return np.where(switched, loss_of_switch, r0 - r1)
 
     def _log_switch_probability(self, clipped: float) -> float:
@@ -192,23 +201,23 @@ class LazySwitch(Releasable):
         return float(validate.array(name, value, shape=(), low=self.lowest, high=self.highest, data=True))
 
     def _top(self) -> float:
-        """The largest log-ratio that still makes a difference."""
+        """The largest log-ratio that matters: larger ones have the same keep probability."""
         return max(self.lowest, min(self.highest, self.normaliser))
 
     def _largest_keep_probability(self) -> float:
-        """(1 − p)·e^min(0, highest − c), rounded up: near 1, one bit too low would hide much of a switch's loss."""
+        """(1 − p)·e^min(0, highest − c), rounded up: near 1, a single bit matters for the loss of a switch."""
         keep = arguments.difference_up(1.0, self.fake_switch)
         if self.highest < self.normaliser:
-            # The exponential is off by 2 U, two products by U each: 4 of the 10 U.
+            # The exponential is off by 2 U and two products by U each: 4 U of 10 U.
             keep *= math.exp(min(0.0, arguments.difference_up(self.highest, self.normaliser))) * (1.0 + 1e-15)
         return min(1.0, max(keep, 5e-324))
 
 
 def exact(name: str, value: object) -> Fraction:
-    """Returns a finite number as the rational number that it is.
+    """Returns a finite number as an exact fraction.
 
     Raises:
-      InvalidArgumentError: it is no finite real number.
+      InvalidDataError: ``value`` is not a finite real number.
     """
     if isinstance(value, numbers.Rational) and not isinstance(value, bool):
         return Fraction(int(value.numerator), int(value.denominator))

@@ -1,1 +1,1 @@
-"""Reports randomised by each client alone."""
+"""Local randomisers: each person's report is randomised by itself."""

@@ -1,4 +1,4 @@
-"""The one-bit channel: a bounded number, such as a clipped log-likelihood, told by a single noisy bit."""
+"""The one-bit channel: a bounded number, such as a clipped log-likelihood, reported as a single noisy bit."""
 
 from __future__ import annotations
 
@@ -31,22 +31,29 @@ def _high(value: float) -> float:
 class OneBitChannel(Releasable):
     """Reports True with a probability that rises linearly from 1/(1 + e^ε) at ``low`` to e^ε/(1 + e^ε) at ``high``.
 
-    It is the number rounded at random to one end of its range, True for ``high``, and that bit told by randomised
-    response. Whatever the number is and however the share of the range is rounded, the odds of two answers are
-    therefore at most e^ε, and the cost is that of randomised response. ``decode`` makes unbiased estimates of the
-    numbers.
+    The number is rounded at random to one end of its range, True for ``high``, and this bit is reported by randomised
+    response. So for any number, and any rounding of its position in the range, the odds of the two reports are at most
+    e^ε, and the cost is that of randomised response. ``decode`` returns unbiased estimates of the numbers.
 
-    One person's number is randomised, and the cost is that person's: it may change to any other, under local adjacency
-    and replace-one alike. Values beyond the range are clipped to it. The range must not depend on the person's data;
-    nor must the choice of which number is asked for, as when one of many experts' log-likelihoods is asked for by a
-    public index. A person who answers several times pays for each.
+    The cost is that of one person's report: the number may change to any other, under local adjacency and replace-one
+    alike. Numbers beyond the range are clipped to it. Neither the range nor the choice of the number that is reported,
+    for instance one of many experts' log-likelihoods, may depend on the person's data. A person who reports several
+    times pays for each report.
 
     Args:
       epsilon: the logarithm of the odds at the ends of the range; at 0 the report is pure noise.
-      low, high: the range, low below high.
+      low, high: the ends of the range, low < high.
 
     Raises:
       InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or the range is not finite or empty.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import OneBitChannel
+      >>> channel = OneBitChannel(1.0, low=0.0, high=10.0)
+      >>> reports = channel.simulate(np.full(10_000, 7.0), np.random.default_rng(1), runs=1)
+      >>> round(float(channel.decode(reports).mean()), 1), round(channel.accuracy(0.05, respondents=10_000), 2)
+      (6.9, 0.29)
     """
 
     epsilon: float = field(converter=field_checks.epsilon)
@@ -55,17 +62,19 @@ class OneBitChannel(Releasable):
 
     def __attrs_post_init__(self) -> None:
         if not 0.0 < self.high - self.low < math.inf:
-            raise InvalidArgumentError("high", self.high, f"makes no range with low={self.low!r}", "give low < high")
+            raise InvalidArgumentError(
+                "high", self.high, f"does not form a range with low={self.low!r}", "give low < high"
+            )
 
     def event(self) -> accounting.PrivacyEvent:
-        """Returns the cost of one person's report: ``RandomizedResponse(epsilon)``, which the range's ends attain."""
+        """Returns the cost of one person's report: ``RandomizedResponse(epsilon)``; the ends of the range attain it."""
         return accounting.RandomizedResponse(self.epsilon)
 
     def reach(self) -> float:
-        """Returns how far a decoded report lies from the middle of the range, ½(high − low)·coth(ε/2).
+        """Returns the distance of a decoded report from the middle of the range, ½(high − low)·coth(ε/2).
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is 0, where reports say nothing, or so small that the reach is no float.
+          InvalidArgumentError: ``epsilon`` is 0, where reports are pure noise, or so small that the result overflows.
         """
         contrast = math.tanh(self.epsilon / 2)
         found = (self.high - self.low) / 2 / contrast if contrast else math.inf
@@ -74,25 +83,25 @@ class OneBitChannel(Releasable):
         return found
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.bool_]:
-        """Returns reports, bools of shape (runs, *value.shape); each entry of ``value`` is a person of their own.
+        """Returns reports, bools of shape (runs, *value.shape); each entry of ``value`` is one person.
 
         Raises:
-          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
+          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is not an integer ≥ 1, or ``rng`` is
+            not a generator.
         """
         probability = self._probability("value", value)
         source, count = arguments.generator(rng), arguments.run_count(runs, probability.size)
-        told = np.empty((count, probability.size), dtype=np.bool_)
+        reported = np.empty((count, probability.size), dtype=np.bool_)
         for rows in arguments.blocks(count, probability.size):
-            np.less(source.random(told[rows].shape), probability.ravel(), out=told[rows])
-        return told.reshape(count, *probability.shape)
+            np.less(source.random(reported[rows].shape), probability.ravel(), out=reported[rows])
+        return reported.reshape(count, *probability.shape)
 
     def worst_case_neighbours(self) -> tuple[float, float]:
         """Returns the ends of the range."""
         return self.low, self.high
 
     def group_neighbours(self, size: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the numbers of ``size`` persons who all change theirs."""
+        """Returns two values for ``size`` persons who all change their number."""
         count = arguments.group_size(size)
         return np.full(count, self.low), np.full(count, self.high)
 
@@ -101,31 +110,32 @@ class OneBitChannel(Releasable):
         share0, share1 = self._share("value0", value0), self._share("value1", value1)
         if share0.shape != share1.shape:
             raise InvalidDataError("value1", value1, f"has shape {share1.shape}", f"value0 has {share0.shape}")
-        told = bits("output", output)
-        if told.ndim != share0.ndim + 1 or told.shape[1:] != share0.shape:
-            raise InvalidDataError("output", output, f"has shape {told.shape}", f"expected (runs, *{share0.shape})")
-        loss = np.where(told, self._log(share0) - self._log(share1), self._log(1 - share0) - self._log(1 - share1))
-        return np.asarray(loss.reshape(len(told), -1).sum(axis=1))
+        reported = bits("output", output)
+        if reported.ndim != share0.ndim + 1 or reported.shape[1:] != share0.shape:
+            raise InvalidDataError("output", output, f"has shape {reported.shape}", f"expected (runs, *{share0.shape})")
+        loss = np.where(reported, self._log(share0) - self._log(share1), self._log(1 - share0) - self._log(1 - share1))
+        return np.asarray(loss.reshape(len(reported), -1).sum(axis=1))
 
     def decode(self, reports: ArrayLike) -> NDArray[np.float64]:
         """Returns unbiased estimates of the numbers (clipped to the range) from reports of any shape.
 
-        A report is worth the middle of the range plus or minus ``reach()``: its variance is reach² less the squared
+        A report decodes to the middle of the range plus or minus ``reach()``. Its variance is reach² minus the squared
         distance of the number from the middle.
 
         Raises:
-          InvalidArgumentError: a report is no bit, or ``epsilon`` is 0, where reports say nothing.
+          InvalidArgumentError: a report is not a bit, or ``epsilon`` is 0, where reports are pure noise.
         """
-        told, reach = bits("reports", reports), self.reach()
-        return np.asarray(self._middle() + np.where(told, reach, -reach))
+        reported, reach = bits("reports", reports), self.reach()
+        return np.asarray(self._middle() + np.where(reported, reach, -reach))
 
     def variance(self, *, respondents: int = 1, mean: float | None = None) -> float:
-        """Returns the largest variance of the mean of so many decoded reports, given the mean of the numbers.
+        """Returns the largest variance of the mean of ``respondents`` decoded reports, given the mean of the numbers.
 
-        It is attained where all numbers agree. ``mean`` is the middle of the range by default, the worst of all.
+        It is attained where all numbers agree. By default ``mean`` is the middle of the range, the worst case.
 
         Raises:
-          InvalidArgumentError: ``respondents`` is no integer ≥ 1, ``mean`` is outside the range, or ``epsilon`` is 0.
+          InvalidArgumentError: ``respondents`` is not an integer ≥ 1, ``mean`` is outside the range, or ``epsilon`` is
+            0.
         """
         count = validate.integer("respondents", respondents, low=1)
         centre = self._middle()
@@ -134,12 +144,12 @@ class OneBitChannel(Releasable):
         return (reach - (at - centre)) * (reach + (at - centre)) / count
 
     def accuracy(self, beta: float, *, respondents: int = 1) -> float:
-        """Returns t such that with probability at least 1 − ``beta`` the mean of decoded reports is off by at most t.
+        """Returns a t such that with probability at least 1 − ``beta`` the mean of decoded reports is off by at most t.
 
         By Hoeffding's inequality over the respondents.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` no integer ≥ 1, or ``epsilon`` is 0.
+          InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``epsilon`` is 0.
         """
         failure = validate.probability("beta", beta, open=True)
         count = validate.integer("respondents", respondents, low=1)
@@ -149,7 +159,7 @@ class OneBitChannel(Releasable):
         return self.low / 2 + self.high / 2
 
     def _share(self, name: str, value: ArrayLike) -> NDArray[np.float64]:
-        """Where in the range the numbers lie: 0 at ``low``, 1 at ``high``, in multiples of 2^-53."""
+        """The positions of the numbers in the range: 0 at ``low``, 1 at ``high``, in multiples of 2^-53."""
         clipped = np.clip(validate.array(name, value, data=True), self.low, self.high)
         with np.errstate(under="ignore"):
             share = (clipped - self.low) / (self.high - self.low)  # at most 1: both differences are rounded alike
@@ -161,7 +171,7 @@ class OneBitChannel(Releasable):
         return np.asarray((share + (1.0 - share) * odds) / (1.0 + odds))
 
     def _log(self, share: NDArray[np.float64]) -> NDArray[np.float64]:
-        """ln of the probability of an end, but for a constant; −ε where it is the other one's."""
+        """The log-probability of the bit of one end, up to a constant: 0 at this end, −ε at the other."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.logaddexp(np.log(share), np.log(1.0 - share) - self.epsilon))
 
@@ -169,7 +179,7 @@ class OneBitChannel(Releasable):
         return self._share("value", value)
 
     def _draw(self, checked: NDArray[np.float64], noise: Noise) -> Any:
-        # A uniform number of 53 digits lies below the share with exactly that probability.
+        # A uniform number of 53 binary digits lies below the share with exactly that probability.
         upper = noise.uniform(2**_DIGITS, checked.size) < (checked.ravel() * 2.0**_DIGITS).astype(np.int64)
-        told = (upper ^ noise.coins(lie_probability(self.epsilon, 2), checked.size)).reshape(checked.shape)
-        return told if checked.ndim else bool(told)
+        reported = (upper ^ noise.coins(lie_probability(self.epsilon, 2), checked.size)).reshape(checked.shape)
+        return reported if checked.ndim else bool(reported)

@@ -13,13 +13,12 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.arrays import BoolArray
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.local.randomized_response import bits, categories, truths
+from hockeystick.mechanisms.local.randomized_response import CategoryRandomiser, bits, categories, truths
 from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import Releasable
 
 _GRAIN = 2.0**-53
-_LARGEST_SYMMETRIC = 60.0  # beyond it 1 − q has no digits left to tell the odds by
-_LARGEST_OPTIMISED = 650.0  # beyond it q is hardly a float
+_LARGEST_SYMMETRIC = 60.0  # above it 1 − q has too few digits for the odds
+_LARGEST_OPTIMISED = 650.0  # above it q underflows
 
 
 def _p(value: float) -> float:
@@ -31,20 +30,28 @@ def _q(value: float) -> float:
 
 
 @frozen
-class UnaryEncoding(Releasable):
+class UnaryEncoding(CategoryRandomiser):
     """Reports one bit for every category: 1 with probability ``p`` for the true one and ``q`` for each other one.
 
-    One person's answer is randomised, and the cost is that person's: the answer may change to any other, under local
-    adjacency and replace-one alike, and the number of respondents is public. Use ``symmetric`` or ``optimised`` rather
-    than rates of your own. A release tosses coins with exactly the probabilities that the floats p and q are, as
-    ``event()`` charges.
+    The cost is that of one person's report: the answer may change to any other, under local adjacency and replace-one
+    alike; the number of respondents is public. Construct it by ``symmetric`` or ``optimised`` rather than with your own
+    rates. A release uses coins with exactly the probabilities p and q as stored.
 
     Args:
-      p, q: in (0, 1).
-      categories: how many there are, numbered from 0; a report has as many bits.
+      p, q: the probabilities of a 1, in (0, 1).
+      categories: the number of categories, which are numbered from 0, and of bits in a report.
 
     Raises:
-      InvalidArgumentError: a rate is not in (0, 1), or ``categories`` no integer ≥ 2.
+      InvalidArgumentError: a rate is not in (0, 1), or ``categories`` is not an integer ≥ 2.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import UnaryEncoding
+      >>> mechanism = UnaryEncoding.optimised(1.0, categories=3)
+      >>> answers = np.repeat([0, 1, 2], [6_000, 3_000, 1_000])
+      >>> reports = mechanism.simulate(answers, np.random.default_rng(1), runs=1)[0]
+      >>> mechanism.frequencies(reports).round(2)
+      array([0.61, 0.33, 0.09])
     """
 
     p: float = field(converter=_p)
@@ -55,14 +62,14 @@ class UnaryEncoding(Releasable):
     def symmetric(cls, epsilon: float, *, categories: int) -> UnaryEncoding:
         """Returns basic RAPPOR, which flips every bit with one probability (Erlingsson, Pihur & Korolova 2014).
 
-        That is p = 1 − q = 1/(1 + e^{−ε/2}), rounded so that the cost is at most ``epsilon``, and no more than 60.
+        That is p = 1 − q = 1/(1 + e^{−ε/2}), rounded so that the cost is at most ``epsilon`` and at most 60.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` no integer ≥ 2.
+          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` is not an integer ≥ 2.
         """
         target = field_checks.epsilon(epsilon)
         odds = math.exp(-min(target, _LARGEST_SYMMETRIC) / 2)
-        # A whole number of grains, so that 1 − q is a float.
+        # A whole number of grains, so that 1 − q is exact.
         q = math.floor(odds / (1.0 + odds) / _GRAIN) * _GRAIN
         return cls._within(target, q, lambda rate: 1.0 - rate, lambda rate: rate + _GRAIN, categories)
 
@@ -70,10 +77,10 @@ class UnaryEncoding(Releasable):
     def optimised(cls, epsilon: float, *, categories: int) -> UnaryEncoding:
         """Returns the encoding that estimates rare categories best at ``epsilon`` (Wang, Blocki, Li & Jha 2017, OUE).
 
-        That is p = ½ and q = 1/(1 + e^ε), rounded so that the cost is at most ``epsilon``, and no more than 650.
+        That is p = ½ and q = 1/(1 + e^ε), rounded so that the cost is at most ``epsilon`` and at most 650.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` no integer ≥ 2.
+          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``categories`` is not an integer ≥ 2.
         """
         target = field_checks.epsilon(epsilon)
         odds = math.exp(-min(target, _LARGEST_OPTIMISED))
@@ -81,7 +88,7 @@ class UnaryEncoding(Releasable):
             target,
             odds / (1.0 + odds),
             lambda _: 0.5,
-            # A step of the search: the cost of what is returned is asked for.
+            # A step of the search: the cost of the result is checked.
             lambda rate: min(0.5, rate * (1.0 + 2.0**-50)),
             categories,
         )
@@ -95,7 +102,7 @@ class UnaryEncoding(Releasable):
         larger: Callable[[float], float],
         categories: int,
     ) -> UnaryEncoding:
-        """The encoding of the first rate q whose cost, by its own bound, is at most the target."""
+        """The encoding with the first rate q whose cost is at most the target."""
         while accounting.UnaryEncoding(p_for(q), q).pure_epsilon() > target:
             q = larger(q)
         return cls(p_for(q), q, categories=categories)
@@ -105,44 +112,35 @@ class UnaryEncoding(Releasable):
         return accounting.UnaryEncoding(self.p, self.q)
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> BoolArray:
-        """Returns reports, bools of shape (runs, *value.shape, categories); each entry of ``value`` is a person.
+        """Returns reports, bools of shape (runs, *value.shape, categories); each entry of ``value`` is one person.
 
         Raises:
-          InvalidArgumentError: an entry is no integer from 0 to categories − 1, ``runs`` is no integer ≥ 1, or ``rng``
-            no generator.
+          InvalidArgumentError: an entry is not an integer from 0 to categories − 1, ``runs`` is not an integer ≥ 1, or
+            ``rng`` is not a generator.
         """
         truth = truths("value", value, self.categories)
         source, count = arguments.generator(rng), arguments.run_count(runs, truth.size * self.categories)
-        told = np.empty((count, truth.size, self.categories), dtype=np.bool_)
+        reported = np.empty((count, truth.size, self.categories), dtype=np.bool_)
         for rows in arguments.blocks(count, truth.size * self.categories):
-            part = told[rows]
+            part = reported[rows]
             np.less(source.random(part.shape), self.q, out=part)
             own = source.random(part.shape[:2]) < self.p
             np.put_along_axis(part, np.broadcast_to(truth.reshape(1, -1, 1), (*own.shape, 1)), own[..., None], axis=2)
-        return told.reshape(count, *truth.shape, self.categories)
-
-    def worst_case_neighbours(self) -> tuple[int, int]:
-        """Returns two answers of one person; any two different ones are equally far apart."""
-        return 0, 1
-
-    def group_neighbours(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the answers of ``size`` persons who all change theirs."""
-        count = arguments.group_size(size)
-        return np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.int64)
+        return reported.reshape(count, *truth.shape, self.categories)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)) for reports of shape (runs, *value.shape, categories)."""
         v0, v1 = (truths(name, v, self.categories) for name, v in (("value0", value0), ("value1", value1)))
         if v0.shape != v1.shape:
             raise InvalidDataError("value1", value1, f"has shape {v1.shape}", f"value0 has {v0.shape}")
-        told = self._reports("output", output)
-        if told.ndim != v0.ndim + 2 or told.shape[1:-1] != v0.shape:
+        reported = self._reports("output", output)
+        if reported.ndim != v0.ndim + 2 or reported.shape[1:-1] != v0.shape:
             raise InvalidDataError(
-                "output", output, f"has shape {told.shape}", f"expected (runs, *{v0.shape}, {self.categories})"
+                "output", output, f"has shape {reported.shape}", f"expected (runs, *{v0.shape}, {self.categories})"
             )
-        told = told.reshape(len(told), v0.size, self.categories)
-        own0, own1 = (told[:, np.arange(v.size), v.ravel()].astype(np.int64) for v in (v0, v1))
-        # The bits of the two categories alone tell anything, and where both agree, nothing.
+        reported = reported.reshape(len(reported), v0.size, self.categories)
+        own0, own1 = (reported[:, np.arange(v.size), v.ravel()].astype(np.int64) for v in (v0, v1))
+        # Only the bits of the two categories matter, and only where they differ.
         odds = math.log(self.p) - math.log(self.q) + math.log1p(-self.q) - math.log1p(-self.p)
         return np.asarray(odds * (own0 - own1).sum(axis=1))
 
@@ -152,18 +150,19 @@ class UnaryEncoding(Releasable):
         They may be negative, and add up to 1 only in expectation.
 
         Raises:
-          InvalidArgumentError: there is no report, one has another shape, or ``p`` is ``q``, where reports say nothing.
+          InvalidArgumentError: there is no report, one has another shape, or ``p`` = ``q``, where reports are pure
+            noise.
         """
-        told = self._reports("reports", reports)
-        if told.ndim != 2 or not len(told):
-            raise InvalidDataError("reports", reports, f"has shape {told.shape}", "give one report a respondent")
-        return np.asarray((told.mean(axis=0) - self.q) / self._contrast())
+        reported = self._reports("reports", reports)
+        if reported.ndim != 2 or not len(reported):
+            raise InvalidDataError("reports", reports, f"has shape {reported.shape}", "give one report a respondent")
+        return np.asarray((reported.mean(axis=0) - self.q) / self._contrast())
 
     def variance(self, *, respondents: int, frequency: float = 0.0) -> float:
         """Returns the variance of a category's estimated frequency, given the true one.
 
         Raises:
-          InvalidArgumentError: ``respondents`` is no integer ≥ 1, ``frequency`` not in [0, 1], or ``p`` is ``q``.
+          InvalidArgumentError: ``respondents`` is not an integer ≥ 1, ``frequency`` not in [0, 1], or ``p`` is ``q``.
         """
         count = validate.integer("respondents", respondents, low=1)
         share = validate.probability("frequency", frequency)
@@ -176,7 +175,7 @@ class UnaryEncoding(Releasable):
         By Hoeffding's inequality over the respondents and a union bound over the categories.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` no integer ≥ 1, or ``p`` is ``q``.
+          InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``p`` is ``q``.
         """
         failure = validate.probability("beta", beta, open=True)
         count = validate.integer("respondents", respondents, low=1)
@@ -184,21 +183,18 @@ class UnaryEncoding(Releasable):
 
     def _contrast(self) -> float:
         if self.p == self.q:
-            raise InvalidArgumentError("p", self.p, "is q: the reports are pure noise", "use two different rates")
+            raise InvalidArgumentError("p", self.p, "equals q: the reports are pure noise", "use two different rates")
         return self.p - self.q
 
     def _reports(self, name: str, value: ArrayLike) -> BoolArray:
-        told = bits(name, value)
-        if told.ndim == 0 or told.shape[-1] != self.categories:
-            raise InvalidDataError(name, value, f"has shape {told.shape}", f"give {self.categories} bits a report")
-        return told
-
-    def _checked(self, value: ArrayLike) -> NDArray[np.int64]:
-        return truths("value", value, self.categories)
+        reported = bits(name, value)
+        if reported.ndim == 0 or reported.shape[-1] != self.categories:
+            raise InvalidDataError(name, value, f"has shape {reported.shape}", f"give {self.categories} bits a report")
+        return reported
 
     def _draw(self, checked: NDArray[np.int64], noise: Noise) -> BoolArray:
         persons = checked.size
         arguments.array_length("categories", self.categories, persons * self.categories)
-        told = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)
-        told[np.arange(persons), checked.ravel()] = noise.coins(self.p, persons)
-        return told.reshape(*checked.shape, self.categories)
+        reported = noise.coins(self.q, persons * self.categories).reshape(persons, self.categories)
+        reported[np.arange(persons), checked.ravel()] = noise.coins(self.p, persons)
+        return reported.reshape(*checked.shape, self.categories)

@@ -1,4 +1,4 @@
-"""What mechanisms that add independent whole-number noise to whole numbers have in common."""
+"""The base class of mechanisms that add independent whole-number noise to whole numbers, and their calibration."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from hockeystick.mechanisms.release import Releasable
 
 FARTHEST = 2**61
 _TOLERANCE = 1e-9  # of the least noise
-_ALIKE = 1e-7  # of ln δ: as round-off tells vectors apart
+_ALIKE = 1e-7  # of ln δ: vectors whose δ differ by less are equal up to round-off
 
 
 def whole_numbers(name: str, value: ArrayLike) -> IntArray:
     """Returns an array of whole numbers, clipped to ±2^61.
 
-    Noise of every scale that is drawn stays below 2^62 but for a probability of e^-1000, so that sums stay in 64 bits.
-    Clipping moves no value farther from another, while a refusal of large values would tell that there was one.
+    Noise of every scale stays below 2^62 except with probability e^-1000, so sums fit in 64 bits. Clipping never moves
+    two values further apart, whereas an error about a large value would reveal that there is one.
 
     Raises:
-      InvalidArgumentError: it is not numeric or not finite, or an entry is no whole number.
+      InvalidArgumentError: ``value`` is not numeric or not finite, or an entry is not a whole number.
     """
     raw = validate.as_array(name, value, data=True)
     if raw.dtype.kind == "u":
@@ -43,14 +43,14 @@ def whole_numbers(name: str, value: ArrayLike) -> IntArray:
         return np.asarray(np.clip(raw.astype(np.int64), -FARTHEST, FARTHEST))
     number = arguments.exact_floats(name, value)
     if (number != np.rint(number)).any():
-        raise InvalidDataError(name, value, "holds a number that is not whole", "round it, and so its sensitivity")
+        raise InvalidDataError(name, value, "holds a number that is not whole", "round it, and adjust the sensitivity")
     return np.asarray(np.clip(number, -FARTHEST, FARTHEST).astype(np.int64))
 
 
 def noisy_sums(
     value: ArrayLike, rng: np.random.Generator, runs: int, draw: Callable[[Noise, int], IntArray]
 ) -> IntArray:
-    """Returns ``runs`` times the value plus fresh draws for its entries, a block at a time.
+    """Returns ``runs`` copies of the value, each with fresh noise on every entry.
 
     Raises:
       InvalidArgumentError: see ``AdditiveIntegers.simulate``.
@@ -64,17 +64,28 @@ def noisy_sums(
     return out
 
 
-class AdditiveIntegers(Releasable):
-    """Base of a frozen attrs class with the few methods below: whole numbers of any shape in, whole numbers out.
+def log_likelihood_ratio(
+    log_masses: Callable[[IntArray], FloatArray], output: ArrayLike, value0: ArrayLike, value1: ArrayLike
+) -> FloatArray:
+    """Returns ln(P(output | value0) / P(output | value1)), one number per run, given ln P of the noise of an entry."""
+    v0, v1, drawn = (whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output)))
+    validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
+    validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
+    losses = log_masses(drawn - v0) - log_masses(drawn - v1)
+    return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
 
-    Values are clipped to ±2^61. What is simulated and what is released has one law and takes one path in the code.
+
+class AdditiveIntegers(Releasable):
+    """Base of frozen attrs classes with the abstract methods below: whole numbers of any shape in, whole numbers out.
+
+    Values are clipped to ±2^61. Simulations and releases have the same law and share their code.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def _whole_noise(self, noise: Noise, count: int) -> IntArray:
-        """Independent draws."""
+        """Independent draws of the noise."""
 
     @abstractmethod
     def _log_masses(self, drawn: IntArray) -> FloatArray:
@@ -88,30 +99,24 @@ class AdditiveIntegers(Releasable):
         """Returns outputs of shape (runs, *value.shape), whole numbers of 64 bits.
 
         Raises:
-          InvalidArgumentError: the value holds what is no whole number, ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
+          InvalidArgumentError: the value holds a number that is not whole, ``runs`` is not an integer ≥ 1, or ``rng``
+            is not a generator.
         """
         return noisy_sums(value, rng, runs, self._whole_noise)
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
         """Returns ln(P(output | value0) / P(output | value1)) for outputs of shape (runs, *value.shape)."""
-        v0, v1, drawn = (
-            whole_numbers(name, x) for name, x in (("value0", value0), ("value1", value1), ("output", output))
-        )
-        validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
-        validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
-        losses = self._log_masses(drawn - v0) - self._log_masses(drawn - v1)
-        return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+        return log_likelihood_ratio(self._log_masses, output, value0, value1)
 
     def accuracy(self, beta: float, *, entries: int = 1) -> int:
-        """Returns t such that with probability at least 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
+        """Returns the least t such that with probability at least 1 − ``beta`` all ``entries`` are off by at most t.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` is not an integer ≥ 1.
         """
         failure = validate.probability("beta", beta, open=True)
         count = validate.integer("entries", entries, low=1)
-        allowed = -math.expm1(math.log1p(-failure) / count) * (1 - 1e-9)  # of one entry; the rest is for rounding
+        allowed = -math.expm1(math.log1p(-failure) / count) * (1 - 1e-9)  # for one entry; the factor covers rounding
         if self._tail(0) <= allowed:
             return 0
         low, high = 0, 1
@@ -139,15 +144,15 @@ def least_noise(
     low: float = 1e-9,
     high: float = LARGEST_SCALE / 128,
 ) -> float:
-    """Returns the noise at which ``build(noise)`` just is (``epsilon``, ``delta``)-DP, to nine digits and certainly.
+    """Returns the least noise at which ``build(noise)`` is certainly (``epsilon``, ``delta``)-DP, to nine digits.
 
     Raises:
       InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, or ``delta`` not in (0, 1).
-      NumericalError: no noise from ``low`` to ``high`` can be shown to reach the target.
+      NumericalError: no noise from ``low`` to ``high`` can be shown to meet the target.
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
     start = min(max(guess, low), high)
-    # More noise is more private: where the least will do, nothing above need be tried.
+    # More noise is more private: if the least meets the target, no other need be tried.
     if all(target.excess(calibration.event_of(build(noise))) <= 0.0 for noise in (start, low)):
         return low
     if (wide := _least_wide(build, target, start, high)) is not None:
@@ -158,7 +163,7 @@ def least_noise(
 
 
 def _least_wide(build: Callable[[float], object], target: _Profile, start: float, high: float) -> float | None:
-    """The least noise where that is so wide that one closed form bounds many vectors; None where it is not."""
+    """The least noise if it is so wide that one closed form bounds all vectors; None if it is not."""
     low = wide_noise.LEAST_VARIANCE
     if low >= high or not _is_bounded_at_once(calibration.event_of(build(low))):
         return None
@@ -174,10 +179,11 @@ def _is_bounded_at_once(event: accounting.PrivacyEvent) -> bool:
 def _worst_first(
     build: Callable[[float], object], target: _Profile, guess: float, low: float, high: float
 ) -> float | None:
-    """The least noise where the worst of many vectors counts; None where there are no two, or this gets nowhere.
+    """The least noise if the event is the worst of several vectors' profiles; None if not, or if the search fails.
 
-    Each vector has a profile of its own, and all take long. The least noise for one is sought, then the vector that
-    this noise serves worst, until it serves all. The noise of each is needed, so the last is the least.
+    To compute all profiles takes long. So the search finds the least noise for one vector, then the vector that is
+    worst at this noise, and repeats until the noise covers all vectors. Each noise is necessary for its vector, so the
+    last one is the least.
     """
 
     def along(vector: tuple[int, ...]) -> Callable[[float], accounting.PrivacyEvent]:
@@ -209,7 +215,7 @@ def _worst_first(
     return None
 
 
-def _way(event: accounting.PrivacyEvent, method: str | None) -> str | None:
+def _method(event: accounting.PrivacyEvent, method: str | None) -> str | None:
     if _is_bounded_at_once(event):
         return None
     return "pld" if event.has_profile() else method
@@ -217,20 +223,20 @@ def _way(event: accounting.PrivacyEvent, method: str | None) -> str | None:
 
 @frozen
 class _Profile:
-    """The target that an event is (``epsilon``, ``delta``)-DP, by its profile where it has one: that is exact here."""
+    """The target (``epsilon``, ``delta``)-DP, checked by the event's profile where it has one, which is exact here."""
 
     epsilon: float
     delta: float
 
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
-        way = _way(event, method)
-        found = self.surplus(event, way)
-        if found <= 0.0 and accounting.epsilon(event, self.delta, method=way).upper > self.epsilon:
+        chosen = _method(event, method)
+        found = self.surplus(event, chosen)
+        if found <= 0.0 and accounting.epsilon(event, self.delta, method=chosen).upper > self.epsilon:
             return 1e-15  # the two inversions may round differently
         return found
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         """Returns ln(δ at ε / the target's δ)."""
-        way = _way(event, method)
-        found = accounting.delta(event, self.epsilon, method=way).upper
+        chosen = _method(event, method)
+        found = accounting.delta(event, self.epsilon, method=chosen).upper
         return math.log(found / self.delta) if found else -60.0

@@ -1,4 +1,4 @@
-"""What mechanisms that add independent real-valued noise to every entry of a value have in common."""
+"""The base class of mechanisms that add independent real-valued noise to every entry of a value."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hockeystick.mechanisms.release import Releasable
 
 
 class AdditiveNoise(Releasable):
-    """Base of a frozen attrs class with the fields ``sensitivity`` and ``grid`` and the few methods below.
+    """Base of frozen attrs classes with the fields ``sensitivity`` and ``grid`` and the abstract methods below.
 
-    Outputs are floats: ``simulate`` adds real noise; ``release`` rounds the value to a grid and adds whole-number
-    noise, of a scale that is larger by so much that ``event()`` covers both.
+    Outputs are floats. ``simulate`` adds real noise; ``release`` rounds the value to a grid and adds whole multiples of
+    its step, with a scale that is larger by just enough for ``event()`` to cover both.
     """
 
     __slots__ = ()
@@ -30,30 +30,30 @@ class AdditiveNoise(Releasable):
 
     @abstractmethod
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Real noise."""
+        """Draws of the real-valued noise."""
 
     @abstractmethod
     def _losses(self, drawn: FloatArray, value0: FloatArray, value1: FloatArray) -> FloatArray:
-        """ln(p(drawn | value0) / p(drawn | value1)), entry by entry."""
+        """The log-likelihood ratio ln(p(drawn | value0) / p(drawn | value1)) of each entry."""
 
     @abstractmethod
     def _tail(self, probability: float) -> float:
-        """t with P(|noise| > t) = probability."""
+        """The t with P(|noise| > t) = probability."""
 
     @abstractmethod
     def _default_grid(self, entries: int) -> float:
-        """A grid fine enough for the rounding not to matter."""
+        """The step of a grid on which rounding hardly costs anything."""
 
     @abstractmethod
     def _whole_noise(self, noise: Noise, step: float, entries: int) -> NDArray[np.int64]:
-        """Noise in steps of a grid."""
+        """Draws of the noise in steps of a grid."""
 
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns outputs of shape (runs, *value.shape).
 
         Raises:
-          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng`` no
-            generator.
+          InvalidArgumentError: the value is not numeric or not finite, ``runs`` is not an integer ≥ 1, or ``rng`` is
+            not a generator.
         """
         noiseless = validate.array("value", value, data=True)
         noise = self._noise(arguments.generator(rng), (arguments.run_count(runs, noiseless.size), *noiseless.shape))
@@ -61,7 +61,7 @@ class AdditiveNoise(Releasable):
         return noise
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns two numbers at distance ``sensitivity``: all of a vector's change may go to a single entry."""
+        """Returns two numbers at distance ``sensitivity``: a vector may change in a single entry."""
         return 0.0, self.sensitivity
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
@@ -72,14 +72,14 @@ class AdditiveNoise(Releasable):
         return np.asarray(self._losses(drawn, v0, v1).reshape(len(drawn), -1).sum(axis=1))
 
     def accuracy(self, beta: float, *, entries: int = 1) -> float:
-        """Returns t such that with probability exactly 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
+        """Returns the t such that with probability exactly 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` is not an integer ≥ 1.
         """
         failure = validate.probability("beta", beta, open=True)
         count = validate.integer("entries", entries, low=1)
-        return self._tail(-math.expm1(math.log1p(-failure) / count))  # what each entry may fail with
+        return self._tail(-math.expm1(math.log1p(-failure) / count))  # the failure probability of each entry
 
     def _checked(self, value: ArrayLike) -> FloatArray:
         return arguments.exact_floats("value", value)
@@ -87,7 +87,7 @@ class AdditiveNoise(Releasable):
     def _draw(self, checked: FloatArray, noise: Noise) -> Any:
         if not checked.size:
             return checked
-        # Whole numbers are charged for rounding, too: the type of a value may be a matter of the data.
+        # Whole numbers are charged for rounding, too: whether a value is whole may depend on the data.
         step = self.grid or self._default_grid(checked.size)
         drawn = self._whole_noise(noise, step, checked.size).reshape(checked.shape)
         found = noise_on_a_grid.values(noise_on_a_grid.steps(checked, step) + drawn, step)

@@ -1,6 +1,6 @@
-"""The discrete Gaussian mechanism: whole numbers plus noise of law P(k) ∝ e^(−k²/2σ²) (Canonne, Kamath & Steinke 2020).
+"""The discrete Gaussian mechanism: whole numbers plus noise with the law P(k) ∝ e^(−k²/2σ²).
 
-Nothing is rounded, so nothing has to be paid for rounding: the event is that of the discrete law itself.
+Nothing is rounded, so rounding costs nothing: the event is that of the discrete law itself.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def entry_count(value: int | None) -> int | None:
 
 
 def worst_shift(sensitivity: float, entries: int | None) -> tuple[Any, Any]:
-    """Returns 0 and a whole-number change of L2 norm ``sensitivity``, rounded down, in few entries: largest first."""
-    left = math.floor(sensitivity**2 * (1 + 1e-12))  # of √2, squared in floating point, it is 2
+    """Returns 0 and a whole-number change of L2 norm ``sensitivity`` at most, with the largest entries first."""
+    left = math.floor(sensitivity**2 * (1 + 1e-12))  # √2, squared in floating point, gives 2
     found: list[int] = []
     while left and (entries is None or len(found) < entries):
         found.append(math.isqrt(left))
@@ -40,7 +40,7 @@ def worst_shift(sensitivity: float, entries: int | None) -> tuple[Any, Any]:
 
 
 def _lesser(build: Callable[[float], DiscreteGaussian], found: float, epsilon: float, delta: float) -> float:
-    """The least sigma up to ``found`` that meets the target for one number, as far as steps of a hundredth tell."""
+    """The least sigma up to ``found`` that meets the target for one number, on a grid with steps of one percent."""
     shift = math.floor(build(found).sensitivity)
 
     def seems_to(sigma: float) -> bool:
@@ -51,7 +51,7 @@ def _lesser(build: Callable[[float], DiscreteGaussian], found: float, epsilon: f
     def meets(sigma: float) -> bool:
         return accounting.delta(build(sigma).event(), epsilon).upper <= delta
 
-    # Below, the loss lies six standard deviations above ε: nothing meets a target there.
+    # Below this sigma the mean loss lies six standard deviations above ε: no target is met there.
     low = shift / (6 + math.sqrt(36 + 2 * epsilon))
     while (high := low * 1.01) < found and not (seems_to(high) and meets(high)):
         low = high
@@ -68,26 +68,36 @@ def _sigma(value: float) -> float:
 
 
 def l2_sensitivity(value: float) -> float:
-    """Returns the parameter ``sensitivity``, ≥ 1: whole numbers that differ are no nearer."""
+    """Returns the parameter ``sensitivity``, ≥ 1: different whole numbers are at least that far apart."""
     return validate.real("sensitivity", value, low=1.0, high=2.0**61)
 
 
 @frozen
 class DiscreteGaussian(AdditiveIntegers):
-    """Adds discrete Gaussian noise to every entry of whole numbers of any shape.
+    """The discrete Gaussian mechanism (Canonne, Kamath & Steinke 2020).
 
-    Its cost is hardly that of normal noise of deviation ``sigma``: it is sensitivity²/(2σ²)-zCDP, too, and the profile
-    is that of the worst whole-number change of that L2 norm.
+    It adds noise with the law P(k) ∝ e^(−k²/2σ²) to every entry of an array of whole numbers, of any shape. It costs at
+    most as much as normal noise of deviation ``sigma`` in zCDP, sensitivity²/(2σ²); its profile is that of the worst
+    whole-number change of that L2 norm.
 
     Args:
-      sigma: the parameter σ of the law, up to 2^45; the standard deviation is a little less.
+      sigma: the parameter σ of the law, up to 2^45; the standard deviation is slightly smaller.
       sensitivity: the largest L2 distance between the values of two neighbouring data sets, ≥ 1. For a histogram of
-        records that is 1 under add-or-remove-one and √2 under replace-one.
-      entries: how many whole numbers the value has, if that is known; of one number the profile is known at every
-        distance, of any number of them up to sensitivity² = 32, and the zCDP bound is used beyond.
+        records it is 1 under add-or-remove-one and √2 under replace-one.
+      entries: the number of entries of the value, if it is known. The profile is known for one entry at every distance
+        and for any number of entries up to sensitivity² = 32; otherwise the zCDP bound is used.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import DiscreteGaussian
+      >>> mechanism = DiscreteGaussian(4.0, entries=1)
+      >>> mechanism.simulate(42, np.random.default_rng(1), runs=5)
+      array([42, 49, 38, 49, 40])
+      >>> mechanism.accuracy(0.05)  # with probability 0.95 an output is off by at most this
+      8
     """
 
     sigma: float = field(converter=_sigma)
@@ -95,21 +105,21 @@ class DiscreteGaussian(AdditiveIntegers):
     entries: int | None = field(default=None, converter=entry_count, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a sigma that is no noise multiplier
+        self.event()  # refuses a sigma that is not a valid noise multiplier
 
     @classmethod
     def calibrated(
         cls, *, epsilon: float, delta: float, sensitivity: float = 1.0, entries: int | None = None
     ) -> DiscreteGaussian:
-        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its own profile, certainly.
+        """Returns the mechanism with the least noise that is certainly (``epsilon``, ``delta``)-DP, by its profile.
 
-        With little noise δ rises and falls with sigma, as losses are few and far between. Where a single number
-        changes, one sigma in each hundredth part is tried then, which may miss a smaller one that lies between.
+        With little noise, δ is not monotone in sigma. Where a single number changes, a grid of sigmas with steps of
+        one percent is then tried, which may miss a smaller sigma between two of them.
 
         Raises:
           InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or another parameter out of
             its domain.
-          NumericalError: no sigma can be shown to reach the target.
+          NumericalError: no sigma can be shown to meet the target.
         """
         distance = l2_sensitivity(sensitivity)
 
@@ -126,7 +136,7 @@ class DiscreteGaussian(AdditiveIntegers):
         return accounting.DiscreteGaussian(self.sigma, distance=self.sensitivity, coordinates=self.entries)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns 0 and a change of length ``sensitivity``, in as few entries as there are whole numbers for it."""
+        """Returns 0 and a whole-number change of length ``sensitivity``, in as few entries as possible."""
         return worst_shift(self.sensitivity, self.entries)
 
     def _whole_noise(self, noise: Noise, count: int) -> IntArray:

@@ -27,33 +27,44 @@ def _sensitivity(value: int) -> int:
 
 @frozen
 class DiscreteLaplace(AdditiveIntegers):
-    """Adds two-sided geometric noise, P(k) ∝ e^(−|k|/scale), to every entry of whole numbers of any shape.
+    """The discrete Laplace mechanism, also known as geometric (Ghosh, Roughgarden & Sundararajan 2009).
 
-    It is ε-DP with ε = sensitivity / scale, whatever the number of entries (Ghosh, Roughgarden & Sundararajan 2009),
-    and its event is the exact profile of the worst change. A value of floats has to be whole.
+    It adds two-sided geometric noise, P(k) ∝ e^(−|k|/scale), to every entry of an array of whole numbers, of any shape.
+    It is ε-DP with ε = sensitivity / scale, for any number of entries; its event has the exact privacy profile. Floats
+    are accepted if they are whole.
 
     Args:
-      scale: of the noise, up to 2^45; its variance is 2q/(1 − q)² with q = e^(−1/scale).
+      scale: the scale of the noise, up to 2^45; its variance is 2q/(1 − q)² with q = e^(−1/scale).
       sensitivity: the largest L1 distance between the values of two neighbouring data sets, a whole number. For a
-        histogram of records that is 1 under add-or-remove-one and 2 under replace-one.
+        histogram of records it is 1 under add-or-remove-one and 2 under replace-one.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import DiscreteLaplace
+      >>> mechanism = DiscreteLaplace.calibrated(epsilon=0.5)
+      >>> mechanism.simulate([40, 2, 0], np.random.default_rng(1), runs=2)
+      array([[38,  7, -1],
+             [45,  0,  0]])
+      >>> mechanism.accuracy(0.05)  # with probability 0.95 a count is off by at most this
+      6
     """
 
     scale: float = field(converter=_scale)
     sensitivity: int = field(default=1, converter=_sensitivity, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a scale that is no noise multiplier
+        self.event()  # refuses a scale that is not a valid noise multiplier
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float = 0.0, sensitivity: int = 1) -> DiscreteLaplace:
-        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP, certainly.
+        """Returns the mechanism with the least noise that is certainly (``epsilon``, ``delta``)-DP.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0 (and > 0 with delta = 0), ``delta`` not in [0, 1), or
-            ``sensitivity`` no integer ≥ 1.
+          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0 (> 0 where ``delta`` = 0), ``delta`` not in [0, 1), or
+            ``sensitivity`` is not an integer ≥ 1.
           NumericalError: no scale can be shown to reach the target.
         """
         distance = _sensitivity(sensitivity)
@@ -75,7 +86,7 @@ class DiscreteLaplace(AdditiveIntegers):
         return accounting.DiscreteLaplace(self.scale, distance=self.sensitivity)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns two numbers at distance ``sensitivity``: a change of one entry is told more easily than of many."""
+        """Returns two numbers at distance ``sensitivity``: a change of one entry is the easiest to detect."""
         return 0, self.sensitivity
 
     def _whole_noise(self, noise: Noise, count: int) -> IntArray:

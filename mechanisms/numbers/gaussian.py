@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: a number or vector plus independent normal noise, calibrated analytically."""
+"""The Gaussian mechanism: a number or an array plus independent normal noise, calibrated exactly."""
 
 from __future__ import annotations
 
@@ -22,22 +22,32 @@ def _sigma(value: float) -> float:
 
 @frozen
 class Gaussian(AdditiveNoise):
-    """Adds normal noise of standard deviation ``sigma`` to every entry of a value of any shape.
+    """The Gaussian mechanism.
 
-    The cost is that of two normal laws whose means are sensitivity / sigma standard deviations apart, whatever the
-    number of entries: μ-Gaussian-DP with μ = sensitivity / sigma (Dong, Roth & Su 2022), and μ²/2-zCDP (Bun & Steinke
-    2016).
+    It adds normal noise of standard deviation ``sigma`` to every entry of a value of any shape. For any number of
+    entries it is μ-Gaussian-DP with μ = sensitivity / sigma (Dong, Roth & Su 2022), and μ²/2-zCDP (Bun & Steinke 2016).
 
     Args:
       sigma: the standard deviation, in the units of the output.
       sensitivity: the largest L2 distance between the values of two neighbouring data sets, in the same units. For a
-        histogram of records that is 1 under add-or-remove-one and √2 under replace-one; for a sum of vectors of length
-        at most L it is L under add-or-remove-one and 2L under replace-one.
-      grid: the step of the grid that a release is rounded to, a power of two; by default one that is so fine that the
-        noise grows by one part in 2^19 at most. Values beyond 2^61 steps are clipped.
+        histogram of records it is 1 under add-or-remove-one and √2 under replace-one; for a sum of vectors of length at
+        most L it is L under add-or-remove-one and 2L under replace-one.
+      grid: the step of the grid that a release is rounded to, a power of two; by default fine enough that the noise
+        grows by at most one part in 2^19. Values beyond 2^61 steps are clipped.
 
     Raises:
       InvalidArgumentError: a parameter is not a finite positive number.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import delta
+      >>> from hockeystick.mechanisms import Gaussian
+      >>> mechanism = Gaussian.calibrated(epsilon=1.0, delta=1e-5, sensitivity=2.0)
+      >>> round(mechanism.sigma, 3), float(delta(mechanism.event(), 1.0)) <= 1e-5
+      (7.461, True)
+      >>> mechanism.simulate([10.0, 20.0], np.random.default_rng(1), runs=2).round(1)
+      array([[12.6, 26.1],
+             [12.5, 10.3]])
     """
 
     sigma: float = field(converter=_sigma)
@@ -45,20 +55,20 @@ class Gaussian(AdditiveNoise):
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a ratio that is no noise multiplier
+        self.event()  # refuses a ratio that is not a valid noise multiplier
 
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, sensitivity: float = 1.0) -> Gaussian:
-        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its exact profile.
+        """Returns the mechanism with the least noise that is (``epsilon``, ``delta``)-DP by its exact profile.
 
-        The sigma returned meets the target by a bound that includes rounding, and the next smaller float does not
-        (Balle & Wang 2018, Thm 8 gives the profile). The textbook's √(2 ln(1.25/δ))/ε is larger, by 30 % at
-        ε = 1 and δ = 1e-5, and not private enough where ε is large.
+        The returned sigma meets the target by a bound that includes rounding, and the next smaller float does not
+        (Balle & Wang 2018, Thm 8, give the profile). The textbook's √(2 ln(1.25/δ))/ε is 30 % larger at ε = 1 and
+        δ = 1e-5, and too small where ε is large.
 
         Raises:
           InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or ``sensitivity`` not
             finite and positive.
-          NumericalError: the target is so extreme that no sigma can be shown to reach it.
+          NumericalError: the target is so extreme that rounding hides which sigma reaches it.
         """
         target = validate.real("epsilon", epsilon, low=0.0)
         allowed = validate.probability("delta", delta, open=True)
@@ -66,10 +76,10 @@ class Gaussian(AdditiveNoise):
 
         def meets(sigma: float) -> bool:
             multiplier = arguments.quotient_down(sigma, distance)
-            if not 1e-100 < multiplier < 1e100:  # what an event takes
+            if not 1e-100 < multiplier < 1e100:  # the domain of the event
                 raise NumericalError(
-                    f"epsilon={target!r}, delta={allowed!r}: rounding hides what sigma would reach it; "
-                    "ask for numbers less extreme"
+                    f"epsilon={target!r}, delta={allowed!r}: rounding hides which sigma reaches it; "
+                    "choose a less extreme target"
                 )
             cost = accounting.Gaussian(multiplier)
             if accounting.delta(cost, target, method="gaussian").upper > allowed:

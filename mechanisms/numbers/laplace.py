@@ -1,4 +1,4 @@
-"""The Laplace mechanism: a number or vector plus independent Laplace noise (Dwork, McSherry, Nissim & Smith 2006)."""
+"""The Laplace mechanism: a number or an array plus independent Laplace noise."""
 
 from __future__ import annotations
 
@@ -18,19 +18,30 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 @frozen
 class Laplace(AdditiveNoise):
-    """Adds Laplace noise of ``scale`` b, of density e^(-|z|/b) / 2b, to every entry of a value of any shape.
+    """The Laplace mechanism (Dwork, McSherry, Nissim & Smith 2006).
 
-    The cost is that of ε = sensitivity / scale, whatever the number of entries.
+    It adds Laplace noise of ``scale`` b, with the density e^(−|z|/b) / 2b, to every entry of a value of any shape. It
+    is ε-DP with ε = sensitivity / scale, for any number of entries.
 
     Args:
-      scale: b, in the units of the output; its standard deviation is √2·b.
+      scale: b, in the units of the output; the standard deviation of the noise is √2·b.
       sensitivity: the largest L1 distance between the values of two neighbouring data sets, in the same units. For a
-        histogram of records that is 1 under add-or-remove-one and 2 under replace-one.
-      grid: the step of the grid that a release is rounded to, a power of two; by default one that is so fine that the
-        noise grows by one part in 2^16 at most. Values beyond 2^61 steps are clipped.
+        histogram of records it is 1 under add-or-remove-one and 2 under replace-one.
+      grid: the step of the grid that a release is rounded to, a power of two; by default fine enough that the noise
+        grows by at most one part in 2^16. Values beyond 2^61 steps are clipped.
 
     Raises:
       InvalidArgumentError: a parameter is not a finite positive number.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.accounting import epsilon
+      >>> from hockeystick.mechanisms import Laplace
+      >>> mechanism = Laplace.calibrated(epsilon=0.5)
+      >>> mechanism.scale, float(epsilon(mechanism.event(), 0.0))
+      (2.0, 0.5)
+      >>> mechanism.simulate(42.0, np.random.default_rng(1), runs=3).round(2)
+      array([42.05, 46.62, 39.51])
     """
 
     scale: float = field(converter=arguments.scale)
@@ -38,11 +49,11 @@ class Laplace(AdditiveNoise):
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a ratio that is no noise multiplier
+        self.event()  # refuses a ratio that is not a valid noise multiplier
 
     @classmethod
     def calibrated(cls, *, epsilon: float, sensitivity: float = 1.0) -> Laplace:
-        """Returns the mechanism of least noise that is ``epsilon``-DP.
+        """Returns the mechanism with the least noise that is ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.

@@ -1,6 +1,6 @@
-"""The Skellam mechanism: whole numbers plus the difference of two Poisson numbers (Agarwal, Kairouz & Liu 2021).
+"""The Skellam mechanism: whole numbers plus the difference of two Poisson variables (Agarwal, Kairouz & Liu 2021).
 
-Of all whole-number noise it alone is closed under sums as normal noise is: shares add up to the same law.
+Skellam noise is closed under sums, as normal noise is: shares of it add up to the same family of laws.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FARTHEST = 2**20
 
 
 def variance(value: float) -> float:
-    """Returns the parameter ``variance``, up to 1e8: beyond, a table of the law would be long."""
+    """Returns the parameter ``variance``, up to 1e8: a table of the law would be too long for more."""
     return validate.real("variance", value, low=1e-9, high=1e8)
 
 
@@ -32,18 +32,18 @@ def skellam_log_masses(drawn: IntArray, of_variance: float) -> FloatArray:
     """Returns ln P(noise = drawn).
 
     Raises:
-      InvalidArgumentError: a number is so far out that no noise of this kind is found there.
+      InvalidDataError: a number lies so far out that this noise never takes it.
     """
     far = int(np.abs(drawn).max(initial=0))
     usual = integer_noise_tables.skellam_reach(of_variance)
     if far > max(usual, _FARTHEST):
-        raise InvalidDataError("output", far, "lies where the noise never is", "give outputs of this mechanism")
+        raise InvalidDataError("output", far, "lies outside the range of the noise", "give outputs of this mechanism")
     table = integer_noise_tables.skellam(of_variance, usual if far <= usual else max(far, 2 * usual))
     return np.asarray(table.log_p[drawn + len(table.log_p) // 2])
 
 
 def skellam_tail(reach: int, of_variance: float) -> float:
-    """Returns P(|noise| > reach), and at least 1e-44."""
+    """Returns an upper bound on P(|noise| > reach), at least 1e-44."""
     table = integer_noise_tables.skellam(of_variance, integer_noise_tables.skellam_reach(of_variance))
     half = table.log_p[len(table.log_p) // 2 :]
     return 2 * math.fsum(np.exp(half[reach + 1 :])) * (1 + 2 * table.log_error) + 1e-44
@@ -51,19 +51,30 @@ def skellam_tail(reach: int, of_variance: float) -> float:
 
 @frozen
 class Skellam(AdditiveIntegers):
-    """Adds symmetric Skellam noise, P(k) = e^(−V)·I_|k|(V), to every entry of whole numbers of any shape.
+    """The Skellam mechanism.
 
-    Of the same variance it costs a little more than normal noise, the less the larger the variance. A release draws
-    from exact tables (``randomness.integer_laws``) by the operating system's random bits, 128 of them for each number.
+    It adds symmetric Skellam noise, P(k) = e^(−V)·I_|k|(V), to every entry of an array of whole numbers, of any shape.
+    Its δ(ε) is close to that of normal noise of the same variance: slightly larger for small ε, smaller for large ε.
+    A release draws from exact tables (``randomness.integer_laws``), with 128 random bits of the operating system for
+    each number.
 
     Args:
       variance: V, from 1e-9 to 1e8.
       sensitivity: the largest L2 distance between the values of two neighbouring data sets, ≥ 1. For a histogram of
-        records that is 1 under add-or-remove-one and √2 under replace-one.
-      entries: how many whole numbers the value has, if that is known; see ``DiscreteGaussian``.
+        records it is 1 under add-or-remove-one and √2 under replace-one.
+      entries: the number of entries of the value, if it is known; see ``DiscreteGaussian``.
 
     Raises:
       InvalidArgumentError: a parameter is out of its domain.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import Skellam
+      >>> mechanism = Skellam(20.0, entries=1)
+      >>> mechanism.simulate(42, np.random.default_rng(1), runs=5)
+      array([42, 49, 37, 49, 40])
+      >>> mechanism.accuracy(0.05)  # with probability 0.95 an output is off by at most this
+      9
     """
 
     variance: float = field(converter=variance)
@@ -74,14 +85,14 @@ class Skellam(AdditiveIntegers):
     def calibrated(
         cls, *, epsilon: float, delta: float, sensitivity: float = 1.0, entries: int | None = None
     ) -> Skellam:
-        """Returns the mechanism of least noise that is (``epsilon``, ``delta``)-DP by its event's profile, certainly.
+        """Returns the mechanism with the least noise that is certainly (``epsilon``, ``delta``)-DP, by its profile.
 
-        More variance is more noise on top, and never costs more.
+        A larger variance never costs more: it is independent noise on top of the smaller one.
 
         Raises:
           InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or another parameter out of
             its domain.
-          NumericalError: no variance up to 1e8 can be shown to reach the target.
+          NumericalError: no variance up to 1e8 can be shown to meet the target.
         """
 
         def build(of_variance: float) -> Skellam:
@@ -101,7 +112,7 @@ class Skellam(AdditiveIntegers):
         return accounting.Skellam(self.variance, distance=self.sensitivity, coordinates=self.entries)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns 0 and a change of length ``sensitivity``, in as few entries as there are whole numbers for it."""
+        """Returns 0 and a whole-number change of length ``sensitivity``, in as few entries as possible."""
         return worst_shift(self.sensitivity, self.entries)
 
     def _whole_noise(self, noise: Noise, count: int) -> IntArray:

@@ -1,1 +1,1 @@
-"""Where noise comes from: exact laws, cryptographic digits and grids."""
+"""Sources of noise: exact laws on the integers, secure random bits and grids."""

@@ -1,14 +1,14 @@
-"""Exact draws of discrete Laplace noise: the digits of a geometric number are independent.
+"""Exact draws of discrete Laplace noise, digit by digit: the digits of a geometric variable are independent.
 
-A geometric number G, P(G ≥ k) = e^(−k/t), written in base 256 has independent digits: e^(−k/t) is a product over the
-digits of k. So a few digits are drawn, each from a table of at most 256 entries, whatever the scale t. The last digit
-has no end, as G has none: what lies beyond its table counts as the table's length, and is drawn once more, because G
-has no memory. The difference of two such numbers is discrete Laplace noise, P(k) ∝ e^(−|k|/t).
+A geometric variable G, P(G ≥ k) = e^(−k/t), written in base 256 has independent digits: e^(−k/t) is a product over the
+digits of k. So a few digits are drawn, each from a table of at most 256 entries, for any scale t. The last digit is
+unbounded, as G is: a draw beyond its table counts as the length of the table plus a further draw, because G is
+memoryless. The difference of two such variables is discrete Laplace noise, P(k) ∝ e^(−|k|/t).
 
-A digit is where a uniform number U of [0, 1) lies among the running sums of its table. Of U's binary digits 64 are
-drawn, and more only where these leave a comparison open, in less than one draw of 10^15; the sums are then computed to
-as many digits as it takes. So the law is exact up to a total variation of 2^-1000, from comparisons that are given up
-and numbers that do not fit 62 bits. But for those rare cases as many words are drawn whatever comes out.
+A digit is the position of a uniform number U of [0, 1) among the cumulative sums of its table. 64 binary digits of U
+are drawn, and more only where these leave a comparison open, in fewer than one draw out of 10^15; the sums are then
+computed to as many digits as necessary. So the law is exact up to a total variation of 2^-1000, for comparisons that
+are given up and numbers that do not fit in 62 bits. Except in those rare cases, the number of words drawn is constant.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from numpy.typing import NDArray
 from hockeystick.accounting import validate
 
 Words = Callable[[int], NDArray[np.uint64]]
-"""Gives so many independent uniform words of 64 bits."""
+"""A source of independent uniform words of 64 bits: it takes their number."""
 
 LARGEST_SCALE = 2.0**52
-"""Forty times as much still fits a 64-bit integer with room to spare."""
+"""The largest scale: forty times as much still fits in 64 bits with room to spare."""
 
 _WIDTH = 8  # binary digits in one digit
 _BLOCK = 2**20  # draws made at a time
-_REACH = 45.0  # a number of so many scales is as improbable as a tie of 64 bits
-_GIVEN_UP = 1536  # bits of U that decide in any case
+_REACH = 45.0  # scales; a larger draw is as improbable as a tie of 64 bits
+_GIVEN_UP = 1536  # bits of U after which a comparison is given up
 _FARTHEST = 2**62
 _GUARD = 60  # decimal digits of a sum beyond those asked for
-_LOST = 30  # of them, at most, lost to cancellation: scales are below 2^52
+_LOST = 30  # of these digits are lost to cancellation at most: scales are below 2^52
 
 
 @frozen(eq=False, slots=False)
@@ -49,9 +49,9 @@ class Digit:
 
     Attributes:
       scale: t, exactly.
-      weight: What the digit counts.
-      size: Of the table.
-      last: Whether no digit follows.
+      weight: the place value of the digit.
+      size: the length of the table.
+      last: whether this is the most significant digit.
     """
 
     scale: Fraction
@@ -61,7 +61,7 @@ class Digit:
 
     def running_sum(self, k: int, bits: int) -> int:
         """Returns ⌊2^bits · P(digit ≤ k)⌋, exactly, for k below the greatest digit."""
-        if self.last and (k + 1) * self.weight > bits * self.scale:  # then e^(−x) is below 2^-bits
+        if self.last and (k + 1) * self.weight > bits * self.scale:  # e^(−x) is below 2^-bits
             return (1 << bits) - 1
         precision = math.ceil(bits * math.log10(2)) + _GUARD
         while True:
@@ -73,22 +73,22 @@ class Digit:
                 middle = share * (1 << bits)
                 error = Decimal(1 << bits).scaleb(_LOST - precision)
                 low, high = (math.floor(end) for end in (middle - error, middle + error))
-            if low == high:  # in the end it is so: the share is no rational number
+            if low == high:  # this ends: the share is irrational
                 return low
             precision *= 2
 
     @cached_property
     def sums(self) -> list[int]:
-        """⌊2^64 · P(digit ≤ k)⌋ for all k but the greatest, which is no end for the last digit: there for all k."""
+        """⌊2^64 · P(digit ≤ k)⌋ for all k but the greatest; for all k in the unbounded last digit."""
         return [self.running_sum(k, 64) for k in range(self.size if self.last else self.size - 1)]
 
     @cached_property
     def array(self) -> NDArray[np.uint64]:
-        """The same."""
+        """The same as an array."""
         return np.array(self.sums, dtype=np.uint64)
 
     def of(self, word: int, words: Words) -> int:
-        """Returns the digit of a U that begins with ``word``; ``words`` gives what else it takes."""
+        """Returns the digit of a U that begins with ``word``; further bits come from ``words``."""
         found, sums = bisect_right(self.sums, word), self.sums
         if found and sums[found - 1] == word:
             found = self._settled(word, words)
@@ -97,7 +97,7 @@ class Digit:
         return found
 
     def _settled(self, word: int, words: Words) -> int:
-        """Returns where U lies among the sums with whose first 64 bits it begins."""
+        """Returns the position of U among the sums that share its first 64 bits."""
         low, high, bits = bisect_left(self.sums, word), bisect_right(self.sums, word), 64
         while low < high and bits < _GIVEN_UP:
             word, bits = word << 64 | int(words(1)[0]), bits + 64
@@ -111,7 +111,7 @@ class GeometricDigits:
     """Exact draws from P(k) ∝ e^(−|k|/t) on the integers.
 
     Attributes:
-      digits: Of a geometric number of scale t, from the least significant one on.
+      digits: the digits of a geometric variable of scale t, the least significant first.
     """
 
     digits: tuple[Digit, ...]
@@ -133,7 +133,7 @@ class GeometricDigits:
         return np.asarray(found[0] - found[1])
 
     def one(self, random_bytes: Callable[[int], bytes]) -> int:
-        """Returns one draw, in a few microseconds, from a source that gives so many random bytes."""
+        """Returns one draw, in a few microseconds, from a source of random bytes."""
         drawn = unpack(self._format, random_bytes(self._bytes))
         found = 0
         for (sums, weight, digit), word in zip(self._tables, drawn, strict=True):
@@ -152,16 +152,16 @@ class GeometricDigits:
         return f"={2 * len(self.digits)}Q"
 
     @cached_property
-    def _tables(self) -> tuple[tuple[list[int], int, Digit], ...]:  # of one number, and of the one taken from it
+    def _tables(self) -> tuple[tuple[list[int], int, Digit], ...]:  # of one variable, and of the one subtracted from it
         return tuple((digit.sums, sign * digit.weight, digit) for sign in (1, -1) for digit in self.digits)
 
 
-@lru_cache(maxsize=64, typed=True)  # True is no scale, though it equals 1.0
+@lru_cache(maxsize=64, typed=True)  # True is not a scale, though it equals 1.0
 def geometric_digits(scale: float) -> GeometricDigits:
-    """Returns draws of discrete Laplace noise.
+    """Returns a sampler of discrete Laplace noise.
 
     Args:
-      scale: t > 0, at most ``LARGEST_SCALE``: the number that the float stores.
+      scale: t > 0, at most ``LARGEST_SCALE``; exactly the number that the float stores.
 
     Raises:
       InvalidArgumentError: the scale is out of range.

@@ -1,9 +1,8 @@
 """Laws on the integers, and exact draws from them: inverse transform sampling with 128 random bits a draw.
 
-A law tells its masses in fixed-point arithmetic with as many bits as asked. Their running sums, scaled to 2^128, are
-compared with 128 random bits; of these the first 64 decide nearly always, and only a tie needs the others. The law that
-is drawn from differs from the stated one by less than 2^-100 in total variation, whatever computer it runs on: floating
-point numbers have no part in it.
+A law has its masses in fixed-point arithmetic. Their cumulative sums, scaled to 2^128, are compared with 128 random
+bits; the first 64 bits nearly always decide, and only a tie needs the others. The sampled law differs from the stated
+one by less than 2^-100 in total variation, on any computer, because no floating-point numbers are used.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ class IntegerLaw(ABC):
 
     @abstractmethod
     def masses(self) -> tuple[int, list[int]]:
-        """Returns the least point of the table and the masses from there on, in units of some 2^-256.
+        """Returns the least point of the table and the masses from there on, in a common unit.
 
-        What is left out, and the rounding of all together, is below 2^-120 of the total.
+        The truncated mass plus all rounding is below 2^-120 of the total.
         """
 
     def draw(self, words: Words, count: int) -> NDArray[np.int64]:
         """Returns ``count`` independent draws.
 
         Raises:
-          NumericalError: the law spreads over more than about a million integers.
+          NumericalError: the law needs a table of more than about a million integers.
         """
         first, high, low = _table(self)
         if not len(high):
@@ -65,7 +64,7 @@ class IntegerLaw(ABC):
 
 @lru_cache(maxsize=16)
 def _table(law: IntegerLaw) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]]:
-    """The first point, and P(X ≤ k) for all but the last point as a multiple of 2^-128: its upper and lower 64 bits."""
+    """The first point, and the upper and lower 64 bits of 2^128·P(X ≤ k) for all k but the last."""
     first, masses = law.masses()
     total, rest = sum(masses), (1 << 64) - 1
     parts = [(part << 128) // total for part in itertools.accumulate(masses[:-1])]
@@ -75,13 +74,13 @@ def _table(law: IntegerLaw) -> tuple[int, NDArray[np.uint64], NDArray[np.uint64]
 
 def _exp(exponent: Fraction) -> int:
     """e^exponent ≤ 1 in units of 2^-256, to about 90 decimal digits."""
-    with decimal.localcontext() as context:  # all of it: even a change of sign rounds to the precision in force
+    with decimal.localcontext() as context:  # covers every operation: even a change of sign is rounded
         context.prec, context.Emin = 100, -(10**9)
         return int((Decimal(exponent.numerator) / exponent.denominator).exp() * (1 << _BITS))
 
 
 def _falling(first: int, ratio: Callable[[int], int]) -> list[int]:
-    """Masses that start at ``first`` and fall by ``ratio(j)`` (in units of 2^-256) from entry j to j + 1."""
+    """Masses that start at ``first``; ``ratio(j)``, in units of 2^-256, is the quotient of the masses j + 1 and j."""
     found, mass = [], first
     while mass >> (_BITS - _NEGLIGIBLE):
         found.append(mass)
@@ -92,7 +91,7 @@ def _falling(first: int, ratio: Callable[[int], int]) -> list[int]:
 
 
 def _too_wide() -> NumericalError:
-    return NumericalError(f"the law spreads over more than {_MOST} integers; draw it on a coarser grid")
+    return NumericalError(f"the law spreads over more than {_MOST} integers; use a coarser grid")
 
 
 def _positive(name: str, value: float) -> float:
@@ -167,13 +166,13 @@ class PoissonLaw(IntegerLaw):
 
 @frozen
 class SkellamLaw(IntegerLaw):
-    """P(k) ∝ I_|k|(variance), the law of the difference of two Poisson numbers of mean variance/2."""
+    """P(k) ∝ I_|k|(variance), the law of the difference of two Poisson variables of mean variance/2."""
 
     variance: float = field(converter=_variance)
 
     def masses(self) -> tuple[int, list[int]]:
-        # I(k−1) = I(k+1) + (2k/variance)·I(k), from far out downwards: what is wrong there with the start and with the
-        # rounding is either a factor of all masses or soon gone (J. C. P. Miller's way).
+        # I(k−1) = I(k+1) + (2k/variance)·I(k), from far out downwards: errors of the start and of
+        # the rounding become a common factor of all masses or vanish quickly (J. C. P. Miller's algorithm).
         numerator, denominator = self.variance.as_integer_ratio()
         far = _skellam_reach(self.variance)
         half = [0] * (far + 2)
@@ -186,7 +185,7 @@ class SkellamLaw(IntegerLaw):
 
 
 def _skellam_reach(variance: float) -> int:
-    """Where the mass is below 2^-160 times that at 0, by Chernoff's bound e^(−C) and P(0) > 1/(4 + 4√variance)."""
+    """A point where the mass is below 2^-160·P(0), by Chernoff's bound e^(−C) and P(0) > 1/(4 + 4√variance)."""
     reach = 16
     while True:
         rise = reach / variance
@@ -200,7 +199,7 @@ def _skellam_reach(variance: float) -> int:
 
 @frozen
 class NegativeBinomialLaw(IntegerLaw):
-    """P(k) ∝ Γ(k + shape)/k! · e^(−k/scale), any shape in (0, 1], also a ``Fraction``; of shape 1 it is geometric.
+    """P(k) ∝ Γ(k + shape)/k! · e^(−k/scale) with a shape in (0, 1], possibly a ``Fraction``; shape 1 is geometric.
 
     The difference of two sums of n independent draws of shape 1/n has the discrete Laplace law of this scale.
     """

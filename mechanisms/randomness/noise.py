@@ -1,11 +1,11 @@
-"""Where randomness comes from: ``ReleaseNoise`` for what is published, ``SimulationNoise`` for everything else.
+"""Sources of randomness: ``ReleaseNoise`` for releases, ``SimulationNoise`` for everything else.
 
-Both draw whole numbers and coins, never floats: a mechanism that releases rounds its values to a grid and adds whole
-multiples of the grid's step, so that the output's low bits are noise too (Mironov 2012 shows what they tell otherwise).
-``ReleaseNoise`` takes all bits from the operating system, makes exact discrete Laplace noise of them, and has discrete
-Gaussian noise from OpenDP's proven sampler; it has no seed. ``SimulationNoise`` runs the same code on a seeded
-generator: what it draws can be taken off again by whoever knows the seed, so it is no release, and is marked as
-simulated wherever it is recorded.
+Both draw whole numbers and coins, never floats. A release rounds its value to a grid and adds whole multiples of the
+grid's step, so that the low bits of the output are noise too; otherwise they leak the value (Mironov 2012).
+``ReleaseNoise`` takes all bits from the operating system, makes exact discrete Laplace noise from them, and uses
+OpenDP's proven sampler for discrete Gaussian noise; it has no seed. ``SimulationNoise`` runs the same code with a
+seeded generator: anyone who knows the seed can subtract its noise, so the output is not a release, and it is recorded
+as simulated.
 """
 
 from __future__ import annotations
@@ -31,20 +31,25 @@ _SIMULATED_LAPLACE = 2.0**45  # scales up to which numpy's geometric variates ke
 
 
 class SecureReleaseUnavailableError(HockeystickError):
-    """A release was asked for, and there is no secure source of noise for it.
+    """A release was requested, but no secure source of noise is available.
 
-    Noise computed in floating point leaks the value through its low bits (Mironov 2012), and noise from a generator
-    that can be seeded can be taken off again; neither is ever used in its place.
+    Noise computed in floating point leaks the value through its low bits (Mironov 2012), and the noise of a seedable
+    generator can be subtracted again; neither is ever used as a substitute.
+
+    See ``ReleaseNoise``, which raises it where the extra ``secure`` is not installed.
     """
 
 
 @runtime_checkable
 class Noise(Protocol):
-    """A source of whole-number noise. All draws are independent; arrays have the given number of entries."""
+    """A source of whole-number noise. All draws are independent; arrays have the given number of entries.
+
+    See ``SimulationNoise`` for an example.
+    """
 
     @property
     def simulated(self) -> bool:
-        """Whether what it draws can be repeated, and hence is no release."""
+        """Whether its draws can be repeated, so that an output made from them is not a release."""
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
         """Returns discrete Laplace draws, P(k) ∝ e^(−|k|/scale)."""
@@ -56,14 +61,14 @@ class Noise(Protocol):
         """Returns draws from any law on the integers."""
 
     def uniform(self, below: int, count: int) -> NDArray[np.int64]:
-        """Returns draws from 0, …, below − 1, each exactly as probable."""
+        """Returns draws that are exactly uniform on 0, …, below − 1."""
 
     def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
-        """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
+        """Returns bools that are True with exactly ``probability``; a float stands for the number that it stores."""
 
 
 class _FromWords:
-    """What both sources make of uniform words of 64 bits."""
+    """The draws that both sources derive from uniform words of 64 bits."""
 
     __slots__ = ()
 
@@ -75,21 +80,21 @@ class _FromWords:
         return law.draw(self._words, arguments.array_length("count", count))
 
     def uniform(self, below: int, count: int) -> NDArray[np.int64]:
-        """Returns draws from 0, …, below − 1, each exactly as probable."""
+        """Returns draws that are exactly uniform on 0, …, below − 1."""
         bound = validate.integer("below", below, low=1, high=2**62)
         found, last = self._words(arguments.array_length("count", count)), np.uint64(2**64 // bound * bound - 1)
-        while (again := found > last).any():  # in the last, incomplete round of 0 … below − 1
+        while (again := found > last).any():  # in the incomplete last round of 0 … below − 1
             found[again] = self._words(int(again.sum()))
         return (found % np.uint64(bound)).astype(np.int64)
 
     def coins(self, probability: float | Fraction, count: int) -> NDArray[np.bool_]:
-        """Returns coins that are True with exactly ``probability``; a float stands for the number it stores."""
+        """Returns bools that are True with exactly ``probability``; a float stands for the number that it stores."""
         exact, count = _fraction(probability), arguments.array_length("count", count)
         if exact.denominator == 1:
             return np.full(count, exact == 1)
         words, whole = self._words(count), exact * 2**64 // 1
         heads = words < np.uint64(whole)
-        for i in np.flatnonzero(words == np.uint64(whole)):  # the first 64 binary digits agree: go on with the rest
+        for i in np.flatnonzero(words == np.uint64(whole)):  # the first 64 binary digits agree: compare the rest
             heads[i] = bool(self.coins(exact * 2**64 - whole, 1)[0])
         return heads
 
@@ -106,10 +111,17 @@ def _scale(value: float) -> float:
 
 @frozen
 class ReleaseNoise(_FromWords):
-    """Secure noise for publication, from the operating system's random bits and OpenDP's. It can't be seeded.
+    """Secure noise for releases, from the random bits of the operating system and of OpenDP. It can't be seeded.
 
     Raises:
       SecureReleaseUnavailableError: OpenDP (0.15 or later) is not installed.
+
+    Example:
+      >>> from hockeystick.mechanisms import Laplace, ReleaseNoise
+      >>> Laplace(1.0).release(42.0, noise=ReleaseNoise())  # doctest: +SKIP
+      41.287
+      >>> ReleaseNoise().simulated  # doctest: +SKIP
+      False
     """
 
     def __attrs_post_init__(self) -> None:
@@ -117,7 +129,7 @@ class ReleaseNoise(_FromWords):
 
     @property
     def simulated(self) -> bool:
-        """False: what it draws can't be repeated."""
+        """False: its draws can't be repeated."""
         return False
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
@@ -133,7 +145,7 @@ class ReleaseNoise(_FromWords):
 
 
 def secure_laplace(scale: float) -> int:
-    """Returns one discrete Laplace draw of ``ReleaseNoise``, for code that has no time for arrays."""
+    """Returns one discrete Laplace draw of ``ReleaseNoise``, for code where arrays would be too slow."""
     return geometric_digits(scale).one(os.urandom)
 
 
@@ -147,20 +159,28 @@ def _generator(rng: object) -> np.random.Generator:
 
 @frozen(eq=False)
 class SimulationNoise(_FromWords):
-    """Repeatable noise from a numpy generator, for audits, experiments and tests of the released path.
+    """Repeatable noise from a numpy generator, for audits, experiments and tests of releases.
 
     Args:
       rng: a generator, or a seed for one; there is no default.
 
     Raises:
-      InvalidArgumentError: it is neither.
+      InvalidArgumentError: ``rng`` is neither.
+
+    Example:
+      >>> from hockeystick.mechanisms import Laplace, SimulationNoise
+      >>> noise = SimulationNoise(1)
+      >>> noise.laplace(3.0, 5), noise.coins(0.5, 3)
+      (array([-2, -1, 15,  1, -2]), array([False,  True, False]))
+      >>> round(Laplace(1.0).release(42.0, noise=SimulationNoise(1)), 3)  # the code of a release, repeatable
+      42.765
     """
 
     rng: np.random.Generator = field(converter=_generator)
 
     @property
     def simulated(self) -> bool:
-        """True: the seed repeats what it draws."""
+        """True: the seed repeats its draws."""
         return True
 
     def laplace(self, scale: float, count: int) -> NDArray[np.int64]:
@@ -170,7 +190,7 @@ class SimulationNoise(_FromWords):
         return np.asarray(self.rng.geometric(p, count) - self.rng.geometric(p, count), dtype=np.int64)
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
-        """Returns discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²)); above scale 2^12, rounded normal ones."""
+        """Returns discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²)); above scale 2^12 rounded normal draws."""
         sigma = _scale(scale)
         if sigma <= _TABULATED:
             return self.integers(DiscreteGaussianLaw(sigma), count)
@@ -184,13 +204,17 @@ def check_noise(noise: Noise | None) -> Noise:
     """Returns ``noise``, or a ``ReleaseNoise`` for None.
 
     Raises:
-      SecureReleaseUnavailableError: None was given, and OpenDP is not installed.
-      InvalidArgumentError: it is no source of noise.
+      SecureReleaseUnavailableError: ``noise`` is None, and OpenDP is not installed.
+      InvalidArgumentError: ``noise`` is not a source of noise.
     """
     if noise is None:
         return ReleaseNoise()
+    if isinstance(noise, (SimulationNoise, ReleaseNoise)):  # the check against the protocol takes longer than a draw
+        return noise
     if isinstance(noise, type) or not isinstance(noise, Noise):
-        raise InvalidArgumentError("noise", noise, "is no source of noise", "leave it out, or give SimulationNoise(1)")
+        raise InvalidArgumentError(
+            "noise", noise, "is not a source of noise", "leave it out, or give SimulationNoise(1)"
+        )
     return noise
 
 
@@ -204,7 +228,7 @@ def _opendp() -> Any:
             "never a release; install it by pip install 'hockeystick[secure]'. For audits and experiments use "
             "simulate(value, rng, runs), or release(value, noise=SimulationNoise(seed))"
         ) from error
-    dp.enable_features("contrib")  # global to the process; it switches on the samplers that are proven on paper
+    dp.enable_features("contrib")  # global to the process; enables the samplers that are proven on paper
     return dp
 
 

@@ -1,15 +1,15 @@
-"""Mechanisms that choose among candidates by noisy scores: what they share, and exact draws for their release.
+"""The base class of mechanisms that choose among candidates by noisy scores, and exact draws for their release.
 
 *Scores are exact numbers.* A release takes them as the integers or floats that they are, so all differences in units of
-the scale are rational numbers and nothing is rounded. The sensitivity has to bound the changes of these very numbers;
-where they were computed in floating point, the rounding in there is part of the change.
+the scale are rational numbers and nothing is rounded. The sensitivity has to bound the changes of these very numbers.
+If they were computed in floating point, their rounding errors are part of the change.
 
 *Noise is exact too.* The binary digits of an exponential variate E of mean 1 are independent: the digit 2^-j is 1 with
-probability 1/(1 + e^(2^-j)). So ⌊2^32·E⌋ is a geometric draw, made of one discrete Laplace draw, and further digits are
-drawn one at a time where these leave a comparison open. Comparisons then come out as those of real numbers, ties have
-probability 0, and what is released has the law of the mechanism with continuous noise: its event, without any more.
+probability 1/(1 + e^(2^-j)). So ⌊2^32·E⌋ is geometric and is made from one discrete Laplace draw; further digits are
+drawn one at a time where these leave a comparison open. Comparisons thus have the outcome of real numbers, ties have
+probability 0, and a release has exactly the law of the mechanism with continuous noise, hence the same event.
 
-How long a draw takes depends on the scores. Only its outcome is private.
+The time of a draw depends on the scores. Only its outcome is private.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import Releasable
 
 DIGITS = 32
-"""Binary digits after the point of a variate that are drawn at once."""
+"""The number of binary digits after the point that are drawn at once."""
 
 _FARTHEST = 1 << 62
 _MOST_TRIES = 1 << 16  # drawn at a time
@@ -43,7 +43,10 @@ _EXACT_STEPS = 2.0**50  # below it a quotient's floor is off by one at most in f
 
 @frozen
 class Selection(Releasable):
-    """Base of the mechanisms that publish nothing but which candidates won; subclasses document the fields."""
+    """Base of the mechanisms that publish only the chosen candidates.
+
+    The fields are described by ``ExponentialMechanism``.
+    """
 
     scale: float = field(converter=arguments.scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
@@ -54,7 +57,7 @@ class Selection(Releasable):
 
     @abstractmethod
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        """Real noise in units of the scale, for simulation."""
+        """Real-valued noise in units of the scale, for simulations."""
 
     @abstractmethod
     def log_probabilities(self, value: ArrayLike) -> FloatArray:
@@ -64,8 +67,8 @@ class Selection(Releasable):
         """Returns chosen candidates, integers of shape (runs,), for scores of shape (candidates,).
 
         Raises:
-          InvalidArgumentError: the scores are empty, not numeric or not finite, ``runs`` is no integer ≥ 1, or ``rng``
-            no generator.
+          InvalidArgumentError: the scores are empty, not numeric or not finite, ``runs`` is not an integer ≥ 1, or
+            ``rng`` is not a generator.
         """
         logits = self._logits("value", value)
         source, count = arguments.generator(rng), arguments.run_count(runs)
@@ -83,7 +86,7 @@ class Selection(Releasable):
         return np.asarray((p0 - p1)[candidates("output", output, len(p0), shape=(None,))])
 
     def _score_range(self) -> float:
-        """By how much the change of one score may exceed that of another (2·sensitivity is exact in floats)."""
+        """The most by which the change of one score exceeds that of another (2·sensitivity is exact in floats)."""
         return (1.0 if self.monotone else 2.0) * self.sensitivity
 
     def _width(self) -> float:
@@ -93,9 +96,9 @@ class Selection(Releasable):
         return False
 
     def _logits(self, name: str, value: ArrayLike) -> FloatArray:
-        """Scores in units of the scale, the winner's 0 and all others below."""
+        """Scores in units of the scale, relative to the best one."""
         given = scores(name, value)
-        with np.errstate(over="ignore"):  # a candidate that far behind has probability 0 in floats
+        with np.errstate(over="ignore"):  # such a candidate has probability 0 in floats
             behind = given.min() - given if self._least_wins() else given - given.max()
             return np.asarray(behind / self.scale)
 
@@ -104,16 +107,16 @@ class Selection(Releasable):
         if np.asarray(value).dtype.itemsize > 8:
             raise InvalidDataError("value", value, "is more precise than a float", "give 64-bit numbers")
         items: list[Any] = value.tolist() if isinstance(value, np.ndarray) else list(value)  # type: ignore[arg-type]
-        # Integers stay integers: beyond 2^53 the nearest floats may be farther apart than they are.
+        # Integers stay integers: beyond 2^53 their nearest floats may be further apart than they are.
         exact = [int(x) if isinstance(x, numbers.Integral) else float(x) for x in items]
         return ExactScores.of([-x for x in exact] if self._least_wins() else exact, self.scale)
 
 
 def scores(name: str, value: ArrayLike) -> FloatArray:
-    """Returns scores as floats, one a candidate.
+    """Returns the scores as floats, one per candidate.
 
     Raises:
-      InvalidArgumentError: they are empty, not numeric, or not finite.
+      InvalidDataError: the scores are empty, not numeric, or not finite.
     """
     found = validate.array(name, value, ndim=1, data=True)
     if not len(found):
@@ -125,7 +128,7 @@ def candidates(name: str, value: ArrayLike, count: int, *, shape: tuple[int | No
     """Returns an array of candidates, whole numbers from 0 to ``count`` − 1.
 
     Raises:
-      InvalidArgumentError: it has another shape, or an entry is none.
+      InvalidDataError: ``value`` has another shape, or an entry is not such a number.
     """
     found = validate.array(name, value, shape=shape, low=0, high=count - 1, data=True)
     if (found != np.floor(found)).any():
@@ -134,7 +137,7 @@ def candidates(name: str, value: ArrayLike, count: int, *, shape: tuple[int | No
 
 
 def least_gap(failure: Callable[[float], float], beta: float) -> float:
-    """Returns the least t ≥ 0 with failure(t) ≤ ``beta``, to 15 digits, for a function that falls to 0."""
+    """Returns the least t ≥ 0 with failure(t) ≤ ``beta``, to 15 digits, for a function that decreases to 0."""
     if failure(0.0) <= beta:
         return 0.0
     low, high = 0.0, 1.0
@@ -147,12 +150,12 @@ def least_gap(failure: Callable[[float], float], beta: float) -> float:
 
 
 def failing(beta: float, candidates: int) -> tuple[float, int]:
-    """Returns the checked arguments of ``accuracy``: ``beta``, and how many candidates there are beside the best."""
+    """Returns the checked arguments of ``accuracy``: ``beta``, and the number of candidates other than the best."""
     return validate.probability("beta", beta, open=True), validate.integer("candidates", candidates, low=1) - 1
 
 
 def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns nodes, and logarithms of weights, of Gauss–Legendre quadrature with 16 points between any two edges."""
+    """Returns the nodes and the log-weights of Gauss–Legendre quadrature with 16 points between any two edges."""
     points, weights = np.polynomial.legendre.leggauss(16)
     half = np.diff(edges)[:, np.newaxis] / 2
     return (edges[:-1, np.newaxis] + half * (1 + points)).ravel(), np.log(half * weights).ravel()
@@ -190,10 +193,10 @@ class ExactScores:
         return ExactScores(self.numerators[:candidate] + self.numerators[candidate + 1 :], self.unit)
 
     def gaps(self) -> Gaps:
-        """How far the scores lie below the largest, at most 2^30 scales.
+        """The distances of the scores from the largest, capped at 2^30 scales.
 
-        To cut them off there is no approximation in what it costs: what is cut off moves with the largest score, so the
-        range of all changes is none the wider.
+        The cap does not affect the cost: a capped score moves with the largest one, so the range of all changes does
+        not grow.
         """
         top = max(self.numerators)
         parts = [divmod((top - numerator) << DIGITS, self.unit) for numerator in self.numerators]
@@ -214,17 +217,17 @@ class Gaps:
 
 
 def whole_gaps(scores: NDArray[np.integer[Any]], scale: float) -> Gaps | None:
-    """The gaps of whole scores, as ``ExactScores.gaps`` has them, for any number of candidates at once.
+    """Returns the gaps of whole scores as ``ExactScores.gaps`` does, vectorised over the candidates.
 
-    A quotient below 2^50 is off by one at most in floats, and its remainder is exact in 64 bits, which wrap: that puts
-    it right. Larger ones are divided as the whole numbers that they are.
+    In floats a quotient below 2^50 is off by at most one; its remainder is exact in wrapping 64-bit arithmetic and
+    corrects it. Larger quotients are computed with Python integers.
 
     Args:
       scores: shape (candidates,).
-      scale: their unit.
+      scale: the scale of the noise.
 
     Returns:
-      None where the scale or a difference takes too many bits for that.
+      The gaps, or None if the scale or a difference has too many bits.
     """
     unit, common = scale.as_integer_ratio()
     wide = scores.astype(np.uint64 if scores.dtype.kind == "u" else np.int64)
@@ -247,10 +250,10 @@ def whole_gaps(scores: NDArray[np.integer[Any]], scale: float) -> Gaps | None:
 
 
 def softmax_draw(gaps: Gaps, noise: Noise) -> int:
-    """Returns candidate r with probability in proportion to e^(−gap_r), exactly.
+    """Returns candidate r with probability exactly proportional to e^(−gap_r).
 
-    By rejection: any candidate is as likely to be tried as another, and passes with probability e^(−gap), that is if
-    E ≥ gap. The best one always passes, so that the number of tries is on average no more than that of candidates.
+    By rejection: candidates are tried uniformly, and one is accepted with probability e^(−gap), that is if E ≥ gap. The
+    best one is always accepted, so the mean number of tries is at most the number of candidates.
     """
     count = 8
     while True:
@@ -264,9 +267,9 @@ def softmax_draw(gaps: Gaps, noise: Noise) -> int:
 
 
 def base2_draw(scores: ExactScores, noise: Noise) -> int:
-    """Returns candidate r with probability in proportion to 2^(score_r / scale), for whole scores and a whole scale.
+    """Returns candidate r with probability exactly proportional to 2^(score_r / scale), for whole scores and scale.
 
-    By rejection: the candidate that is tried passes where a uniform number U has U^scale < 2^(score − best).
+    By rejection: a uniformly tried candidate is accepted if a uniform number U has U^scale < 2^(score − best).
     """
     top, power, count = max(scores.numerators), scores.unit, 8
     while True:
@@ -274,7 +277,7 @@ def base2_draw(scores: ExactScores, noise: Noise) -> int:
             noise.uniform(len(scores.numerators), count).tolist(), noise.uniform(_CHUNK, count).tolist(), strict=True
         ):
             size = power * _CHUNK_BITS - (top - scores.numerators[candidate])  # U is in [u, u + 1] / 2^62
-            # Both ends of the interval have to lie on one side.
+            # Both ends of the interval have to lie on the same side.
             while u == 0 if size < 0 else u**power < 1 << size < (u + 1) ** power:
                 u, size = u * _CHUNK + int(noise.uniform(_CHUNK, 1)[0]), size + power * _CHUNK_BITS
             if size >= 0 and (u + 1) ** power <= 1 << size:
@@ -283,7 +286,7 @@ def base2_draw(scores: ExactScores, noise: Noise) -> int:
 
 
 def largest_draw(gaps: Gaps, noise: Noise, *, two_sided: bool) -> int:
-    """Returns the candidate of the largest E_r − gap_r, or ±E_r − gap_r with fair signs, exactly."""
+    """Returns the candidate with the largest E_r − gap_r, or ±E_r − gap_r with random signs, exactly."""
     count = len(gaps.whole)
     floors = _exponentials(noise, count)
     up = noise.uniform(2, count) == 1 if two_sided else np.full(count, True)
@@ -296,20 +299,20 @@ def largest_draw(gaps: Gaps, noise: Noise, *, two_sided: bool) -> int:
             (f if up[r] else ~f) * gaps.unit - ((int(gaps.whole[r]) * gaps.unit + gaps.rest[r]) << (digits - DIGITS))
             for r, f in zip(left, found, strict=True)
         ]
-        kept = [i for i, low in enumerate(lows) if low + gaps.unit > max(lows)]
+        remaining = [i for i, low in enumerate(lows) if low + gaps.unit > max(lows)]
         digits += 1
-        left, found = [left[i] for i in kept], [2 * found[i] + _digit(digits, noise) for i in kept]
+        left, found = [left[i] for i in remaining], [2 * found[i] + _digit(digits, noise) for i in remaining]
     return int(left[0])
 
 
 def _exponentials(noise: Noise, count: int) -> NDArray[np.int64]:
-    """⌊2^DIGITS·E⌋: geometric, as the k ≥ 0 and the −k−1 of discrete Laplace noise k are, each given that it is one."""
+    """Draws of ⌊2^DIGITS·E⌋. They are geometric, as are k and −k−1 for discrete Laplace noise k, given its sign."""
     drawn = noise.laplace(2.0**DIGITS, count)
     return np.where(drawn < 0, ~drawn, drawn)
 
 
 def _later_digits_reach(rest: int, unit: int, noise: Noise) -> bool:
-    """Whether the digits of an exponential variate from DIGITS + 1 on make at least rest/unit of the step before."""
+    """Whether the digits of an exponential variate from DIGITS + 1 on amount to at least rest/unit of a step."""
     digits = DIGITS
     while rest:
         digits += 1
@@ -322,8 +325,8 @@ def _later_digits_reach(rest: int, unit: int, noise: Noise) -> bool:
 def _digit(place: int, noise: Noise) -> int:
     """The digit 2^-place ≤ 1/2 of an exponential variate: 1 with odds e^(−2^-place)."""
     while noise.uniform(2, 1)[0]:
-        # A coin of probability e^(−x), x ≤ 1 (von Neumann; Canonne, Kamath & Steinke 2020, Alg. 1): in a row of coins
-        # of probability x/1, x/2, x/3, … the first that fails is of odd number.
+        # A coin of probability e^(−x), x ≤ 1 (von Neumann; Canonne, Kamath & Steinke 2020, Alg. 1): in a sequence of
+        # coins of probability x/1, x/2, x/3, … the first that fails has an odd index.
         number = 1
         while noise.coins(Fraction(1, number << place), 1)[0]:
             number += 1

@@ -1,4 +1,4 @@
-"""The exponential mechanism: choose among candidates with odds that grow exponentially with their score."""
+"""The exponential mechanism: the probability of a candidate is exponential in its score."""
 
 from __future__ import annotations
 
@@ -30,27 +30,37 @@ def _base2(value: bool) -> bool:
 
 @frozen
 class ExponentialMechanism(Selection):
-    """Chooses candidate r with probability in proportion to e^(score_r / scale) (McSherry & Talwar 2007).
+    """The exponential mechanism (McSherry & Talwar 2007).
 
-    The cost is bounded range (Durfee & Rogers 2019): the privacy losses of all candidates lie in an interval of length
-    2·sensitivity / scale, or sensitivity / scale where all scores move in one direction. That interval holds 0, so its
-    length is also the ε.
-
-    A release draws from this very law, see ``mechanisms.selection``.
+    It chooses candidate r with probability proportional to e^(score_r / scale). Its range is bounded (Durfee & Rogers
+    2019): the privacy losses of all candidates lie in an interval of length 2·sensitivity / scale, or
+    sensitivity / scale if ``monotone``. The interval contains 0, so its length is also ε. A release has exactly this
+    law; see ``selection.common``.
 
     Args:
-      scale: the scores' unit on the logarithmic scale of odds. The textbook's parameter ε at sensitivity Δ is
-        scale = 2Δ/ε, see ``calibrated``.
+      scale: the difference of two scores at which the odds of their candidates are e. The textbook's mechanism with
+        parameter ε has the scale 2·sensitivity/ε; see ``calibrated``.
       sensitivity: the most by which any single score changes between two neighbouring data sets. For scores that count
-        records that is 1 both under add-or-remove-one and under replace-one.
-      monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
-        of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
-      base2: the odds are 2^(score_r / scale), of whole scores, and the cost is ln 2 times as much (Ilvento 2020). Then
-        scale is a whole number up to 1024, and a release needs fair bits and whole-number arithmetic alone.
+        records it is 1, both under add-or-remove-one and under replace-one.
+      monotone: whether all scores change in the same direction, or not at all, between any two neighbouring data sets.
+        Counts of records do under add-or-remove-one; under replace-one one count may fall while another rises.
+      base2: whether probabilities are proportional to 2^(score_r / scale), for whole scores; the cost is then ln 2
+        times as much (Ilvento 2020). The scale has to be a whole number up to 1024, and a release needs only fair bits
+        and whole-number arithmetic.
 
     Raises:
       InvalidArgumentError: a number is not finite and positive, a flag is not a bool, or ``base2`` with a scale that is
         not whole.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import ExponentialMechanism
+      >>> mechanism = ExponentialMechanism.calibrated(epsilon=1.0)
+      >>> scores = [30, 28, 10]
+      >>> np.exp(mechanism.log_probabilities(scores)).round(4)
+      array([0.731 , 0.2689, 0.    ])
+      >>> mechanism.simulate(scores, np.random.default_rng(1), runs=8)
+      array([0, 1, 1, 0, 0, 1, 0, 0])
     """
 
     base2: bool = field(default=False, converter=_base2, kw_only=True)
@@ -64,11 +74,11 @@ class ExponentialMechanism(Selection):
     def calibrated(
         cls, *, epsilon: float, sensitivity: float = 1.0, monotone: bool = False, base2: bool = False
     ) -> ExponentialMechanism:
-        """Returns the mechanism of least scale whose range is bounded by ``epsilon``, so that it is ``epsilon``-DP.
+        """Returns the mechanism with the least scale whose range is at most ``epsilon``, so that it is ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, a flag is not a bool, or
-            ``base2`` where that takes a scale above 1024.
+            ``base2`` would need a scale above 1024.
         """
         target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
@@ -97,9 +107,9 @@ class ExponentialMechanism(Selection):
         return np.asarray(logits - special.logsumexp(logits))
 
     def worst_case_neighbours(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the scores of two candidates; the first is chosen with probability 1/5 in the second world.
+        """Returns the scores of two candidates; the first is chosen with probability 1/5 for the second value.
 
-        The loss of choosing the first is closer to the full width the rarer it is, but a test must also see it happen.
+        The rarer the first is, the closer its loss comes to the full range; but a test also has to observe it.
         """
         lead = 2 * self.scale if self.base2 else self.scale * math.log(4.0)
         if self.monotone:
@@ -109,10 +119,10 @@ class ExponentialMechanism(Selection):
     def accuracy(self, beta: float, *, candidates: int) -> float:
         """Returns t such that with probability at least 1 − ``beta`` the chosen score is at most t below the best one.
 
-        It is exact for the worst scores, one candidate ahead of all others by just more than t.
+        The bound is attained by the worst scores: one candidate ahead of all others by just more than t.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` is not an integer ≥ 1.
         """
         failure, others = common.failing(beta, candidates)
         if not others:
@@ -129,13 +139,15 @@ class ExponentialMechanism(Selection):
         return np.asarray(logits * math.log(2.0))
 
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-        # The largest of logit + Gumbel noise is a draw from their softmax; no normaliser, nothing under- or overflows.
+        # The argmax of logit + Gumbel noise is a draw from the softmax; there is no normaliser, so nothing overflows.
         return rng.gumbel(size=shape)
 
     def _checked(self, value: ArrayLike) -> Any:  # ExactScores or Gaps
-        self._logits("value", value)
-        if not self.base2 and isinstance(value, np.ndarray) and value.dtype.kind in "iu":
-            gaps = common.whole_gaps(value, self.scale)  # the same as below, for many candidates
+        if self.base2:
+            self._logits("value", value)  # refuses scores that are not whole
+        elif isinstance(value, np.ndarray) and value.dtype.kind in "iu":
+            common.scores("value", value)
+            gaps = common.whole_gaps(value, self.scale)  # the same as below, faster for many candidates
             if gaps is not None:
                 return gaps
         return super()._checked(value)

@@ -1,4 +1,4 @@
-"""Report-noisy-max: add independent noise to the scores of several candidates and publish who has the largest."""
+"""Report-noisy-max: the candidate with the largest noisy score."""
 
 from __future__ import annotations
 
@@ -30,27 +30,33 @@ def _flag(value: bool) -> bool:
 
 @frozen
 class NoisyMax(Selection):
-    """Adds noise of ``scale`` to every score and publishes which candidate has the largest (or least) noisy score.
+    """Report-noisy-max: noise is added to every score, and the candidate with the largest noisy score is published.
 
-    Nothing else is published: the noisy score itself would cost more. The cost is ε = 2·sensitivity / scale, or
-    sensitivity / scale where all scores move in one direction, with each noise; it is the least in a composition with
-    Gumbel noise, see ``accounting.ReportNoisyMax``.
-
-    A release compares real numbers, of which as many digits are drawn as it takes, so that no tie is left to break and
-    the law is that of continuous noise; see ``mechanisms.selection``.
+    Only the candidate is published: its noisy score would cost more. With each kind of noise the mechanism is ε-DP with
+    ε = 2·sensitivity / scale, or sensitivity / scale if ``monotone``. In a composition Gumbel noise costs least; see
+    ``accounting.ReportNoisyMax``. A release draws as many digits of the noise as the comparisons need, so it has
+    exactly the law of continuous noise; see ``selection.common``.
 
     Args:
-      scale: of the noise, in the unit of the scores.
-      noise: "laplace"; "gumbel", which makes it the exponential mechanism; or "exponential", which makes it
+      scale: the scale of the noise, in the unit of the scores.
+      noise: "laplace"; "gumbel", which makes this the exponential mechanism; or "exponential", which makes it
         permute-and-flip.
-      sensitivity: the most by which any single score changes between two neighbouring data sets. For scores that count
-        records that is 1 both under add-or-remove-one and under replace-one.
-      monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
-        of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
-      minimum: the least score wins: the noise is taken off, not added.
+      sensitivity, monotone: as for ``ExponentialMechanism``.
+      minimum: whether the candidate with the least noisy score is published; the noise is then subtracted.
 
     Raises:
       InvalidArgumentError: a number is not finite and positive, the noise is unknown, or a flag is not a bool.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import NoisyMax
+      >>> scores = [30, 28, 10]
+      >>> for noise in ("laplace", "gumbel", "exponential"):
+      ...     mechanism = NoisyMax.calibrated(noise, epsilon=1.0)
+      ...     print(noise, np.exp(mechanism.log_probabilities(scores)).round(4))
+      laplace [0.7241 0.2759 0.    ]
+      gumbel [0.731  0.2689 0.    ]
+      exponential [0.816  0.1839 0.    ]
     """
 
     noise: str = field(default="laplace")
@@ -66,7 +72,7 @@ class NoisyMax(Selection):
         monotone: bool = False,
         minimum: bool = False,
     ) -> NoisyMax:
-        """Returns the mechanism of the least scale that is ``epsilon``-DP.
+        """Returns the mechanism with the least scale that is ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, or the noise is unknown.
@@ -87,11 +93,11 @@ class NoisyMax(Selection):
     def log_probabilities(self, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(candidate) for scores of shape (candidates,), to about 12 digits.
 
-        With Laplace noise it is ∫ f(x − s_r)·Π_{k≠r} F(x − s_k) dx by quadrature; the time grows with the number of
-        distinct scores, times their number plus their span in units of the scale.
+        With Laplace noise it is ∫ f(x − s_r)·Π_{k≠r} F(x − s_k) dx by quadrature, whose time is proportional to m·(m +
+        span) for m distinct scores and their span in units of the scale.
 
         Raises:
-          NumericalError: the scores are too many or too far apart for that.
+          NumericalError: there are too many scores, or they are too far apart.
         """
         if (other := self._other()) is not None:
             scores = common.scores("value", value)
@@ -100,10 +106,10 @@ class NoisyMax(Selection):
         return np.asarray(_laplace_law(distinct, counts)[where.reshape(-1)])
 
     def worst_case_neighbours(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns scores of which the first changes places with the others, by as much as the sensitivity allows.
+        """Returns scores whose first entry moves against the others, by as much as the sensitivity allows.
 
-        With Laplace noise there are eight, and the loss nears ε only with more; of the other noises see the mechanisms
-        that they make it.
+        With Laplace noise there are eight candidates; the loss approaches ε only with more. With the other kinds of
+        noise they are those of the mechanism that this one is.
         """
         if (other := self._other()) is not None:
             pair = other.worst_case_neighbours()
@@ -116,11 +122,11 @@ class NoisyMax(Selection):
     def accuracy(self, beta: float, *, candidates: int) -> float:
         """Returns t such that with probability at least 1 − ``beta`` the chosen score is at most t from the best one.
 
-        It is exact for the worst scores, one candidate ahead of all others by just more than t: to raise the noisy
-        score of a candidate more than t behind, or to lower that of another one, makes the failure only likelier.
+        The bound is attained by the worst scores: one candidate ahead of all others by just more than t. To raise a
+        score that is more than t behind, or to lower one that is not, only increases the probability of failure.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` is not an integer ≥ 1.
         """
         if (other := self._other()) is not None:
             return other.accuracy(beta, candidates=candidates)
@@ -135,7 +141,7 @@ class NoisyMax(Selection):
         return self.scale * common.least_gap(another, failure) if others else 0.0
 
     def _other(self) -> ExponentialMechanism | PermuteAndFlip | None:
-        """The mechanism of another name that this one is, for scores of which the largest wins."""
+        """The equivalent mechanism with a name of its own, if there is one, for scores of which the largest wins."""
         if self.noise == "gumbel":
             return ExponentialMechanism(self.scale, sensitivity=self.sensitivity, monotone=self.monotone)
         if self.noise == "exponential":
@@ -157,7 +163,7 @@ class NoisyMax(Selection):
 
 
 def noisy_max_event(mechanism: Selection, noise: str) -> accounting.ReportNoisyMax:
-    """Returns the event of one choice by noise of the mechanism's scale, with an ε that is no less than the exact one.
+    """Returns the event of one choice with noise of the mechanism's scale; its ε is at least the exact one.
 
     Raises:
       InvalidArgumentError: the noise is unknown, or the ratio of sensitivity and scale is not in the event's domain.
@@ -173,12 +179,12 @@ def noisy_max_event(mechanism: Selection, noise: str) -> accounting.ReportNoisyM
 
 
 def _laplace_law(scores: FloatArray, counts: NDArray[np.int64]) -> FloatArray:
-    """ln P(r has the largest score + Laplace(1)) for ascending scores, each that of ``counts`` candidates."""
+    """ln P(r has the largest score + Laplace(1)) for ascending scores, each held by ``counts`` candidates."""
     span = float(scores[-1] - scores[0])
     if not (span + len(scores)) * len(scores) <= _MOST_PIECES:
         raise NumericalError(
             f"log_probabilities: {len(scores)} distinct scores over {span:.3g} noise scales are too many or too far "
-            "apart to integrate; compare fewer candidates, or those nearer to the best"
+            "apart to integrate; compare fewer candidates, or those closer to the best"
         )
     low, high = scores[0] - _REACH, scores[-1] + _REACH + math.log(counts.sum())
     edges = np.unique(np.concatenate([scores, np.arange(low, high), [high]]))  # smooth between: the kinks are at scores

@@ -1,4 +1,4 @@
-"""Permute-and-flip: choose among candidates, never with a larger expected error than the exponential mechanism's."""
+"""Permute-and-flip: a choice among candidates whose expected error is at most that of the exponential mechanism."""
 
 from __future__ import annotations
 
@@ -20,30 +20,35 @@ _NEGLIGIBLE = 50  # e^-49 of an integral is below the rounding of its sum
 
 @frozen
 class PermuteAndFlip(Selection):
-    """Goes through the candidates in random order and stops at r with probability e^((score_r − best) / scale).
+    """Permute-and-flip (McKenna & Sheldon 2020).
 
-    The best candidate always stops it (McKenna & Sheldon 2020). The candidate it stops at is that of the largest
-    score + exponential noise of mean ``scale`` (Ding, Kifer, Steinke, Wang, Xiao & Zhang 2021), which is how it is
-    drawn here; a release draws from this very law, see ``mechanisms.selection``.
+    It goes through the candidates in random order and stops at r with probability e^((score_r − best) / scale), hence
+    always at the best one. Equivalently, it chooses the largest score + exponential noise of mean ``scale`` (Ding,
+    Kifer, Steinke, Wang, Xiao & Zhang 2021); a release has exactly this law, see ``selection.common``.
 
-    It is ε-DP with ε = 2·sensitivity / scale, or sensitivity / scale where all scores move in one direction, as the
-    exponential mechanism of the same scale. In a composition it costs more than that one, as its losses are of no
-    bounded range; see ``accounting.PermuteAndFlip``.
+    It is ε-DP with ε = 2·sensitivity / scale, or sensitivity / scale if ``monotone``, as the exponential mechanism of
+    the same scale. In a composition it costs more, because its range is not bounded; see ``accounting.PermuteAndFlip``.
 
     Args:
-      scale: the gap to the best score at which a candidate stops it with probability 1/e.
-      sensitivity: the most by which any single score changes between two neighbouring data sets. For scores that count
-        records that is 1 both under add-or-remove-one and under replace-one.
-      monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
-        of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
+      scale: the gap to the best score at which the procedure stops with probability 1/e.
+      sensitivity, monotone: as for ``ExponentialMechanism``.
 
     Raises:
       InvalidArgumentError: a number is not finite and positive, or ``monotone`` is not a bool.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import ExponentialMechanism, PermuteAndFlip
+      >>> for kind in (PermuteAndFlip, ExponentialMechanism):
+      ...     mechanism = kind.calibrated(epsilon=1.0)
+      ...     print(kind.__name__, np.exp(mechanism.log_probabilities([30, 28, 10])).round(4))
+      PermuteAndFlip [0.816  0.1839 0.    ]
+      ExponentialMechanism [0.731  0.2689 0.    ]
     """
 
     @classmethod
     def calibrated(cls, *, epsilon: float, sensitivity: float = 1.0, monotone: bool = False) -> PermuteAndFlip:
-        """Returns the mechanism of the least scale that is ``epsilon``-DP.
+        """Returns the mechanism with the least scale that is ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number.
@@ -63,9 +68,9 @@ class PermuteAndFlip(Selection):
     def log_probabilities(self, value: ArrayLike) -> NDArray[np.float64]:
         """Returns ln P(candidate) for scores of shape (candidates,), to about 13 digits.
 
-        Let each candidate come at a uniform time x. Those that would stop it, with probability w_k = e^(−gap_k / scale)
-        each, are then thinned out alike, and r is chosen with probability w_r·∫ Π_{k≠r} (1 − x·w_k) dx. All is of one
-        sign, so that no digit is lost.
+        If each candidate arrives at a uniform time x and stops the procedure with probability w_k = e^(−gap_k / scale),
+        then r is chosen with probability w_r·∫ Π_{k≠r} (1 − x·w_k) dx. All terms have the same sign, so no digits are
+        lost.
         """
         logits, where, counts = np.unique(self._logits("value", value), return_inverse=True, return_counts=True)
         weights = np.exp(logits)
@@ -81,9 +86,9 @@ class PermuteAndFlip(Selection):
         return np.asarray(log_p[where.reshape(-1)])
 
     def worst_case_neighbours(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the scores of two candidates, the first behind in the first world and level in the second.
+        """Returns the scores of two candidates: the first is behind in the first value and level in the second.
 
-        The loss of choosing the first is all of ε; it is chosen with probability 1/2 in the second world.
+        To choose the first has the loss ε; its probability is 1/2 for the second value.
         """
         gain = self.sensitivity
         return (
@@ -94,11 +99,11 @@ class PermuteAndFlip(Selection):
     def accuracy(self, beta: float, *, candidates: int) -> float:
         """Returns t such that with probability at least 1 − ``beta`` the chosen score is at most t below the best one.
 
-        It is exact for the worst scores, one candidate ahead of all others by just more than t: to raise the noisy
-        score of a candidate more than t behind, or to lower that of another one, makes the failure only likelier.
+        The bound is attained by the worst scores: one candidate ahead of all others by just more than t. To raise a
+        score that is more than t behind, or to lower one that is not, only increases the probability of failure.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` is not an integer ≥ 1.
         """
         failure, others = common.failing(beta, candidates)
         return self.scale * common.least_gap(lambda t: _another(math.exp(-t), others), failure)
@@ -111,7 +116,7 @@ class PermuteAndFlip(Selection):
 
 
 def _another(weight: float, others: int) -> float:
-    """P(one of ``others`` is chosen that stop it with probability ``weight`` each) = 1 − ∫ (1 − x·weight)^others dx."""
+    """P(one of ``others``, which stop with probability ``weight`` each, is chosen) = 1 − ∫ (1 − x·weight)^others dx."""
     count = others + 1
     if count * weight > 0.5:
         whole = -math.expm1(count * math.log1p(-weight)) if weight < 1.0 else 1.0

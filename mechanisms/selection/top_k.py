@@ -1,4 +1,4 @@
-"""The top k candidates by noisy score, in order: k exponential mechanisms in one draw of Gumbel noise."""
+"""The k candidates with the largest noisy scores, in order: k exponential mechanisms with one draw of Gumbel noise."""
 
 from __future__ import annotations
 
@@ -25,23 +25,32 @@ def _k(value: int) -> int:
 
 @frozen
 class TopK(Selection):
-    """Publishes the ``k`` candidates of the largest scores + Gumbel noise of ``scale``, the largest first.
+    """The top-k mechanism: the ``k`` candidates with the largest scores + Gumbel noise of ``scale``, the largest first.
 
-    It has the law of k exponential mechanisms, each among the candidates left, so the cost is that of k of them
-    (Durfee & Rogers 2019, Lemma 4.2). That is a property of Gumbel noise alone, and no other is offered: the order of
-    several maxima with Laplace or exponential noise from one draw is no composition of single ones. A release draws the
-    k candidates one after the other, each exactly.
+    It has the law of k exponential mechanisms in sequence, each among the remaining candidates, so it costs as much as
+    k of them (Durfee & Rogers 2019, Lemma 4.2). This holds for Gumbel noise only: the order of several maxima with
+    Laplace or exponential noise is not a composition of single choices. A release draws the k candidates one after the
+    other, each exactly.
 
     Args:
-      scale: of the noise, in the unit of the scores.
-      k: how many candidates.
-      sensitivity: the most by which any single score changes between two neighbouring data sets. For scores that count
-        records that is 1 both under add-or-remove-one and under replace-one.
-      monotone: all scores change in the same direction, or not at all, between any two neighbouring data sets. Counts
-        of records do so under add-or-remove-one; under replace-one they do not, as one may fall while another rises.
+      scale: the scale of the noise, in the unit of the scores.
+      k: the number of candidates to publish.
+      sensitivity, monotone: as for ``ExponentialMechanism``.
 
     Raises:
-      InvalidArgumentError: a number is not finite and positive, ``k`` no integer ≥ 1, or ``monotone`` is not a bool.
+      InvalidArgumentError: a number is not finite and positive, ``k`` is not an integer ≥ 1, or ``monotone`` is not a
+        bool.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import TopK
+      >>> mechanism = TopK.calibrated(k=2, epsilon=1.0)
+      >>> mechanism.simulate([90, 85, 60, 10], np.random.default_rng(1), runs=3)
+      array([[0, 1],
+             [0, 1],
+             [1, 0]])
+      >>> np.exp(mechanism.log_probability([[0, 1]], [90, 85, 60, 10])).round(3)
+      array([0.775])
     """
 
     k: int = field(converter=_k, kw_only=True)
@@ -50,11 +59,11 @@ class TopK(Selection):
     def calibrated(
         cls, *, k: int, epsilon: float, delta: float = 0.0, sensitivity: float = 1.0, monotone: bool = False
     ) -> TopK:
-        """Returns a mechanism of least scale that is (``epsilon``, ``delta``)-DP, to 9 digits.
+        """Returns the mechanism with the least scale that is (``epsilon``, ``delta``)-DP, to 9 digits.
 
         Raises:
           InvalidArgumentError: ``epsilon`` or ``sensitivity`` is not a finite positive number, ``delta`` not in [0, 1),
-            or ``k`` no integer ≥ 1.
+            or ``k`` is not an integer ≥ 1.
           NumericalError: no scale can be shown to meet the target.
         """
         target = arguments.target_epsilon(epsilon)
@@ -81,15 +90,15 @@ class TopK(Selection):
         """Returns chosen candidates, integers of shape (runs, k), for scores of shape (candidates,).
 
         Raises:
-          InvalidArgumentError: the scores are fewer than k, not numeric or not finite, ``runs`` is no integer ≥ 1, or
-            ``rng`` no generator.
+          InvalidArgumentError: there are fewer than k scores, or one is not finite, ``runs`` is not an integer ≥ 1,
+            or ``rng`` is not a generator.
         """
         logits = self._logits("value", value)
         source, count = arguments.generator(rng), arguments.run_count(runs, self.k)
         chosen = np.empty((count, self.k), dtype=np.int64)
         for rows in arguments.blocks(count, len(logits)):
             noise = self._noise(source, (rows.stop - rows.start, len(logits)))
-            np.subtract(-logits, noise, out=noise)  # the least of these are wanted
+            np.subtract(-logits, noise, out=noise)  # the least of these are chosen
             first = np.argpartition(noise, self.k - 1, axis=1)[:, : self.k]
             order = np.take_along_axis(noise, first, axis=1).argsort(axis=1)
             chosen[rows] = np.take_along_axis(first, order, axis=1)
@@ -101,10 +110,10 @@ class TopK(Selection):
         return np.asarray(logits - special.logsumexp(logits))
 
     def log_probability(self, output: ArrayLike, value: ArrayLike) -> NDArray[np.float64]:
-        """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, k) as ``simulate`` makes them.
+        """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, k) of ``simulate``.
 
         Raises:
-          InvalidArgumentError: the outputs or the scores have another form.
+          InvalidDataError: the outputs or the scores do not have this form.
         """
         logits = self._logits("value", value)
         rows = common.candidates("output", output, len(logits), shape=(None, self.k))
@@ -122,14 +131,15 @@ class TopK(Selection):
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, k).
 
         Raises:
-          As ``log_probability``.
+          as for ``log_probability``.
         """
         return self.log_probability(output, value0) - self.log_probability(output, value1)
 
     def worst_case_neighbours(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns the scores of 2k candidates, all equal in the second world.
+        """Returns the scores of 2k candidates, all equal in the second value.
 
-        There the first k have gained the sensitivity, and the others lost it (or stayed, if monotone).
+        From the first value to the second, the first k rise by the sensitivity and the others fall by it (or stay, if
+        monotone).
 
         Raises:
           InvalidArgumentError: ``k`` is too large for a list of 2k scores.
@@ -143,11 +153,11 @@ class TopK(Selection):
     def accuracy(self, beta: float, *, candidates: int) -> float:
         """Returns t such that with probability ≥ 1 − ``beta`` no chosen score is more than t below the k-th best one.
 
-        It is exact for the worst scores, k candidates ahead of all others by just more than t: to raise the noisy score
-        of a candidate more than t behind, or to lower that of another one, makes the failure only likelier.
+        The bound is attained by the worst scores: k candidates ahead of all others by just more than t. To raise a
+        score that is more than t behind, or to lower one that is not, only increases the probability of failure.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` no integer ≥ k.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``candidates`` is not an integer ≥ k.
         """
         failure, _ = common.failing(beta, candidates)
         others = validate.integer("candidates", candidates, low=self.k) - self.k
@@ -161,13 +171,17 @@ class TopK(Selection):
 
     def _logits(self, name: str, value: ArrayLike) -> FloatArray:
         logits = super()._logits(name, value)
-        if len(logits) < self.k:
-            raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
+        self._check_count(name, value, len(logits))
         return logits
 
     def _checked(self, value: ArrayLike) -> ExactScores:
-        self._logits("value", value)
-        return super()._checked(value)
+        found = super()._checked(value)
+        self._check_count("value", value, len(found.numerators))
+        return found
+
+    def _check_count(self, name: str, value: ArrayLike, count: int) -> None:
+        if count < self.k:
+            raise InvalidDataError(name, value, f"has fewer than k={self.k} candidates")
 
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         return rng.gumbel(size=shape)

@@ -1,4 +1,4 @@
-"""Sums over a stream: tree aggregation and factorised matrices."""
+"""Prefix sums of a stream: tree aggregation and matrix factorisations."""
 
 from lazy_loader import attach
 

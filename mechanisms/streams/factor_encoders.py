@@ -1,7 +1,7 @@
 """Encoders C and decoders B of factorisations A = B·C: filters of a stream (``Toeplitz``) and any matrices (``Dense``).
 
-Encoders are stored in fixed point, as whole multiples of 2^-16, so that C·x is exact on whole numbers and a filter's
-sensitivity an exact sum; the decoder belongs to the encoder as it is stored.
+Encoders are stored in fixed point, as multiples of 2^-16, so that C·x is exact for whole numbers and the sensitivity of
+a filter is an exact sum. The decoder belongs to the encoder as stored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from hockeystick.mechanisms.contract import arguments
 Workload = Literal["prefix_sums", "stream"]
 
 UNIT = 2.0**-16
-"""Entries of encoders are whole multiples of it."""
+"""The unit of the entries of encoders."""
 
 _LARGEST = 2.0**10
-_DENSE = 2048  # steps up to which an encoder without structure is worked with as a matrix
+_DENSE = 2048  # steps up to which an encoder without structure is a dense matrix
 _FILTERED = 64  # coefficients up to which a recursion is faster than a Fourier transform
 
 
@@ -48,18 +48,18 @@ class Factorisation(ABC):
 
     @abstractmethod
     def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns how far one record moves C·x in L2, each contribution having norm at most 1; rounded up.
+        """Returns the largest L2 change of C·x by one record with contributions of norm at most 1; rounded up.
 
         See ``accounting.matrix_sensitivity``.
         """
 
     @abstractmethod
     def variances(self) -> FloatArray:
-        """Returns the variance of every answer per unit variance of z, shape (answers,)."""
+        """Returns the variance of every answer for noise z of variance 1, shape (answers,)."""
 
     @abstractmethod
     def amplification(self) -> int:
-        """Returns by how much ``encode`` can enlarge the largest whole number."""
+        """Returns the largest factor by which ``encode`` can enlarge the largest whole number."""
 
     @abstractmethod
     def encode(self, contributions: IntArray) -> IntArray:
@@ -75,20 +75,20 @@ class Factorisation(ABC):
 
     @abstractmethod
     def projected(self, shift: FloatArray, errors: FloatArray) -> FloatArray:
-        """Returns ⟨A·shift, (B·Bᵀ)⁺·errors⟩ for each run: the score that tells shifted answers from others.
+        """Returns ⟨A·shift, (B·Bᵀ)⁺·errors⟩ for each run: the optimal score to detect a shift.
 
         Args:
-          shift: of the contributions, shape (steps, entries).
-          errors: shape (runs, answers, entries).
+          shift: the shift of the contributions, shape (steps, entries).
+          errors: the errors of the answers, shape (runs, answers, entries).
         """
 
     def max_error(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns the largest standard deviation of an answer at noise of one deviation per unit of sensitivity."""
+        """Returns the largest standard deviation of an answer at a noise multiplier of 1."""
         reach = self.sensitivity(participations=participations, separation=separation)
         return reach * math.sqrt(float(self.variances().max()))
 
     def root_mean_square_error(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns the root mean square of the answers' deviations, at noise as for ``max_error``."""
+        """Returns the root mean square of the answers' standard deviations at a noise multiplier of 1."""
         reach = self.sensitivity(participations=participations, separation=separation)
         return reach * math.sqrt(float(self.variances().mean()))
 
@@ -101,7 +101,9 @@ def _coefficients(values: ArrayLike) -> tuple[float, ...]:
     given = validate.array("coefficients", values, ndim=1, low=-_LARGEST, high=_LARGEST)
     rounded = np.trim_zeros(np.rint(given / UNIT), "b") * UNIT
     if not rounded.size or rounded[0] <= 0.0:
-        raise InvalidArgumentError("coefficients", values, "must begin with a positive number", "scale them to c₀ = 1")
+        raise InvalidArgumentError(
+            "coefficients", values, "must begin with a positive number", "scale them such that c₀ = 1"
+        )
     return tuple((rounded + 0.0).tolist())
 
 
@@ -113,18 +115,19 @@ def _workload(value: Workload) -> Workload:
 
 @frozen
 class Toeplitz(Factorisation):
-    """A filter as encoder: C is lower triangular with entries C_ij = c_(i−j), and so is B = A·C⁻¹.
+    """A factorisation whose encoder is a filter: C is lower triangular with entries C_ij = c_(i−j), as is B = A·C⁻¹.
 
-    With few coefficients C is banded: step t's measurement needs the last few contributions, the noise in step t's
-    answer the last few answers.
+    With few coefficients C is banded: the measurement of a step needs only the last few contributions, and its answer
+    only the last few noisy estimates.
 
     Args:
       steps: T.
-      coefficients: c₀ > 0, c₁, …, at most T, the rest being 0; they are rounded to multiples of 2^-16.
+      coefficients: c₀ > 0, c₁, …, at most T of them, the rest being 0; they are rounded to multiples of 2^-16.
       workload: "prefix_sums", or "stream" for the contributions themselves (each with noise C⁻¹·z).
 
     Raises:
-      InvalidArgumentError: no steps, or coefficients that are not finite, not in [−1024, 1024], or c₀ ≤ 0.
+      InvalidArgumentError: ``steps`` is not an integer ≥ 1, coefficients are not finite, not in [−1024, 1024] or more
+        than ``steps``, or c₀ ≤ 0.
     """
 
     steps: int = field(converter=_steps)
@@ -155,14 +158,14 @@ class Toeplitz(Factorisation):
         return np.asarray(linalg.toeplitz(column, np.zeros(self.steps)))
 
     def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns how far one record moves C·x in L2; rounded up.
+        """Returns the largest L2 change of C·x by one record; rounded up.
 
-        Exact for one participation (the first column is the longest), where coefficients don't increase and are ≥ 0
-        (the steps 0, s, 2s, … are worst for separation s: Kalinin & Lampert 2024, Thm 2), and where columns that are
-        ``separation`` apart share no row. Otherwise ``accounting.matrix_sensitivity``'s bound.
+        It is exact in three cases: for one participation (the first column is the longest); if the coefficients are
+        ≥ 0 and don't increase (the steps 0, s, 2s, … are worst for separation s: Kalinin & Lampert 2024, Thm 2); and if
+        columns that are ``separation`` apart share no row. Otherwise it is the bound ``accounting.matrix_sensitivity``.
 
         Raises:
-          InvalidArgumentError: counts below 1, or none of these in more than 2048 steps.
+          InvalidArgumentError: an argument is not an integer ≥ 1, or none of the cases applies in more than 2048 steps.
         """
         count = validate.integer("participations", participations, low=1)
         gap = validate.integer("separation", separation, low=1)
@@ -172,8 +175,8 @@ class Toeplitz(Factorisation):
         elif all(a >= b for a, b in zip(whole, [*whole[1:], 0], strict=True)):
             moved = np.zeros(self.steps, dtype=object)  # exact
             for first in range(0, count * gap, gap):
-                kept = whole[: self.steps - first]
-                moved[first : first + len(kept)] += kept
+                column = whole[: self.steps - first]
+                moved[first : first + len(column)] += column
             square = sum(int(m) ** 2 for m in moved)
         elif self.steps <= _DENSE:
             return matrix_sensitivity(self.matrix(), participations=count, separation=gap)
@@ -247,15 +250,15 @@ def _decoder(value: ArrayLike | None) -> FloatArray | None:
 
 @frozen(eq=False)
 class Dense(Factorisation):
-    """Any encoder C and decoder B, as matrices: for a few hundred steps, answered all at once.
+    """A factorisation by any encoder C and decoder B as matrices, for a few hundred steps that are answered at once.
 
     Args:
       encoder: C, shape (measurements, steps); its entries are rounded to multiples of 2^-16.
       decoder: B, shape (answers, measurements); by default the least-squares estimate of the prefix sums.
 
     Raises:
-      InvalidArgumentError: matrices that don't fit, entries not finite or beyond ±1024, more than 2048 steps, or no
-        decoder where C does not determine the prefix sums.
+      InvalidArgumentError: the matrices don't fit, entries are not finite or beyond ±1024, there are more than 2048
+        steps, or no decoder is given and C does not determine the prefix sums.
     """
 
     encoder: FloatArray = field(converter=_encoder)
@@ -264,7 +267,7 @@ class Dense(Factorisation):
     def __attrs_post_init__(self) -> None:
         rows, steps = self.encoder.shape
         if not rows or not 1 <= steps <= _DENSE:
-            raise InvalidArgumentError("encoder", self.encoder.shape, f"is not of 1 to {_DENSE} steps")
+            raise InvalidArgumentError("encoder", self.encoder.shape, f"does not have 1 to {_DENSE} steps")
         if self.decoder is None:
             sums = np.tril(np.ones((steps, steps)))
             best = sums @ np.linalg.pinv(self.encoder)

@@ -1,8 +1,9 @@
 """Factorisations A = B·C of the prefix sums of a stream, for noise that is correlated over steps.
 
-What is published is B·(C·x + z), with independent noise z of one deviation per unit of C's sensitivity. A good C has
-short columns and leaves B with short rows. For prefix sums (A_ij = 1 for j ≤ i) no factorisation has a largest or root
-mean square error below ``lower_bound``, and ``square_root`` is within a small additive constant of it.
+The output is B·(C·x + z), with independent noise z whose standard deviation is proportional to the sensitivity of C. A
+good factorisation has short columns in C and short rows in B. For prefix sums (A_ij = 1 for j ≤ i) no factorisation has
+a largest or root mean square error below ``lower_bound``, and ``square_root`` is within a small additive constant of
+it.
 """
 
 from __future__ import annotations
@@ -17,18 +18,28 @@ from hockeystick.mechanisms.streams.factor_encoders import Toeplitz, Workload
 
 
 def identity(steps: int, *, workload: Workload = "prefix_sums") -> Toeplitz:
-    """Returns C = 1: every contribution has noise of its own, and the prefix sums' noise adds up to √t."""
+    """Returns C = 1: every contribution has its own noise, so the prefix sum t has √t times that deviation."""
     return Toeplitz(steps, (1.0,), workload=workload)
 
 
 def square_root(steps: int, *, band: int | None = None, workload: Workload = "prefix_sums") -> Toeplitz:
     """Returns the square root of the prefix sums, C = B with c_k = binom(2k, k)/4^k, or its first ``band`` diagonals.
 
-    As c_k ≤ 1/√(πk), the whole root's largest error is Σ c_k² ≤ 1 + (1 + ln(T − 1))/π for T ≥ 2 (Fichtenberger,
-    Henzinger & Upadhyay 2023). A band loses little and needs a memory of ``band`` steps (Kalinin & Lampert 2024).
+    Because c_k ≤ 1/√(πk), the largest error of the full root is Σ c_k² ≤ 1 + (1 + ln(T − 1))/π for T ≥ 2
+    (Fichtenberger, Henzinger & Upadhyay 2023). A band costs little accuracy and needs a memory of ``band`` steps
+    (Kalinin & Lampert 2024).
 
     Raises:
-      InvalidArgumentError: ``steps`` is no integer ≥ 1, or ``band`` none in 1 … steps.
+      InvalidArgumentError: ``steps`` is not an integer ≥ 1, or ``band`` is not one in 1 … steps.
+
+    Example:
+      >>> from hockeystick.mechanisms import factorisations
+      >>> for one in (factorisations.identity(1024), factorisations.square_root(1024)):
+      ...     print(round(one.max_error(), 2), round(one.root_mean_square_error(), 2))
+      32.0 22.64
+      3.27 3.11
+      >>> round(factorisations.lower_bound(1024), 2)
+      2.91
     """
     count = _band(steps, band)
     k = np.arange(1, count)
@@ -36,18 +47,18 @@ def square_root(steps: int, *, band: int | None = None, workload: Workload = "pr
 
 
 def optimised_band(steps: int, band: int) -> Toeplitz:
-    """Returns a filter of ``band`` coefficients whose root mean square error for prefix sums is (locally) least.
+    """Returns a filter of ``band`` coefficients with the (locally) least root mean square error for prefix sums.
 
-    It is never worse than the square root's band. For several participations that are at least ``band`` apart it is
-    about as good, as there all sensitivities grow alike.
+    It is at least as good as the band of the square root. With several participations at least ``band`` apart it is
+    about as good as with one, because the sensitivities of all filters then grow alike.
 
     Raises:
-      InvalidArgumentError: ``steps`` is no integer ≥ 1, or ``band`` none in 1 … steps.
+      InvalidArgumentError: ``steps`` is not an integer ≥ 1, or ``band`` is not one in 1 … steps.
     """
     from scipy import optimize, signal
 
     start = square_root(steps, band=_band(steps, band))
-    left = np.arange(start.steps, 0, -1.0)  # how many answers hold an entry of the noise filter
+    left = np.arange(start.steps, 0, -1.0)  # the number of answers that contain each entry of the noise filter
     impulse = np.zeros(start.steps)
     impulse[0] = 1.0
 
@@ -55,7 +66,7 @@ def optimised_band(steps: int, band: int) -> Toeplitz:
         c = np.concatenate([[1.0], tail])
         v = np.cumsum(signal.lfilter([1.0], c, impulse))
         total, square = float(left @ v**2), float(c @ c)
-        twice = signal.lfilter([1.0], c, v)  # minus the derivative of v by c₀; by c_j it is j steps late
+        twice = signal.lfilter([1.0], c, v)  # minus the derivative of v by c₀; that by c_j is delayed by j steps
         slope = np.array([(left[j:] * v[j:]) @ twice[: start.steps - j] for j in range(1, len(c))])
         return math.log(total) + math.log(square), -2 * slope / total + 2 * tail / square
 
@@ -69,18 +80,19 @@ def optimised_band(steps: int, band: int) -> Toeplitz:
 
 
 def lower_bound(steps: int) -> float:
-    """Returns a number that neither the largest nor the root mean square error of any factorisation goes below.
+    """Returns a lower bound on the largest and on the root mean square error of any factorisation.
 
-    For prefix sums and one participation. ‖A‖_* ≤ ‖B‖_F·‖C‖_F and ‖C‖_F ≤ √T·(longest column), so that the root mean
+    It is for prefix sums and one participation: ‖A‖_* ≤ ‖B‖_F·‖C‖_F and ‖C‖_F ≤ √T·(longest column), so that the root
+    mean
     square error is at least ‖A‖_*/T (Li & Miklau 2013; Matoušek, Nikolov & Talwar 2020 for the largest). The singular
     values of the prefix sums are 1/(2 sin((2k − 1)π/(4T + 2))), k = 1 … T.
 
     Raises:
-      InvalidArgumentError: ``steps`` is no integer ≥ 1.
+      InvalidArgumentError: ``steps`` is not an integer ≥ 1.
     """
     t = validate.integer("steps", steps, low=1, high=2**24)
     values = 0.5 / np.sin((2 * np.arange(1, t + 1) - 1) * math.pi / (4 * t + 2))
-    # Angles are off by 4 U, which a sine counts no more, itself by 2 U; sums in pairs by 200 U at most: of 9000 U.
+    # Angles are off by 4 U, which a sine does not amplify, sines by 2 U, pairwise sums by at most 200 U: of 9000 U.
     return float(values.mean()) * (1 - 1e-12)
 
 

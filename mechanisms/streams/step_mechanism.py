@@ -1,4 +1,4 @@
-"""What mechanisms of a stream of contributions share: how often a record may come, the steps of a value, one step more.
+"""The base classes of mechanisms for streams of contributions, released at once or step by step.
 
 A value has one contribution per step, a number or an array, on its leading axis.
 """
@@ -30,18 +30,18 @@ def separation(value: int) -> int:
 
 
 def least_bound(beta: float, log_kept: Callable[[float], float]) -> float:
-    """Returns the least t, about, with ``log_kept(t)`` ≥ ln(1 − ``beta``), for a function that grows.
+    """Returns (nearly) the least t with ``log_kept(t)`` ≥ ln(1 − ``beta``), for an increasing function.
 
     Raises:
       InvalidArgumentError: ``beta`` is not in (0, 1).
     """
-    kept = math.log1p(-validate.probability("beta", beta, open=True))
+    log_target = math.log1p(-validate.probability("beta", beta, open=True))
     low, high = 0.0, 1.0
-    while log_kept(high) < kept:
+    while log_kept(high) < log_target:
         low, high = high, 2.0 * high
     for _ in range(100):
         middle = (low + high) / 2.0
-        low, high = (low, middle) if log_kept(middle) >= kept else (middle, high)
+        low, high = (low, middle) if log_kept(middle) >= log_target else (middle, high)
     return high
 
 
@@ -53,12 +53,14 @@ class StepMechanism(Releasable):
     @property
     @abstractmethod
     def _length(self) -> int:
-        """How many steps a value has."""
+        """The number of steps of a value."""
 
     def _values(self, name: str, value: ArrayLike) -> FloatArray:
         given = validate.array(name, value, data=True)
         if given.shape[:1] != (self._length,) or not given.size:
-            raise InvalidDataError(name, given, f"is not of {self._length} steps", "the steps come first")
+            raise InvalidDataError(
+                name, given, f"does not have {self._length} steps", "put the steps on the first axis"
+            )
         return given
 
     def _checked(self, value: ArrayLike) -> FloatArray:
@@ -70,7 +72,7 @@ M = TypeVar("M", bound=StepMechanism)
 
 @define
 class RunningSteps(Generic[M]):
-    """Base of a release that runs, one contribution after the other; see the classes."""
+    """Base of a running release, which takes one contribution after the other; see the classes."""
 
     mechanism: M
     shape: tuple[int, ...]
@@ -80,7 +82,9 @@ class RunningSteps(Generic[M]):
     done: int = field(default=0, init=False)
 
     def _next(self, contribution: ArrayLike) -> FloatArray:
-        """Returns the next step's contribution, checked; nothing has changed if it is refused."""
+        """Returns the checked contribution of the next step; an error leaves the stream unchanged."""
         if self.done == self.mechanism._length:
-            raise InvalidArgumentError("contribution", self.done, "is one step more than there are", "start anew")
+            raise InvalidArgumentError(
+                "contribution", self.done, "steps are already done: there is no further one", "start a new stream"
+            )
         return validate.array("contribution", contribution, shape=self.shape, data=True)

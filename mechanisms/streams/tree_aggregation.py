@@ -1,22 +1,23 @@
 """Prefix sums of a stream by noisy sums over a binary tree.
 
-Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. Over T steps stand the complete dyadic blocks: at height h
-the blocks of 2^h steps that begin at multiples of 2^h and end by T. One contribution lies in at most ⌊log₂ T⌋ + 1 of
-them. Every block's sum gets noise of its own, once; the first t steps are the disjoint union of as many blocks as t has
-binary ones, and all prefix sums are read off the same noisy blocks. Three ways to read them cost the same, as they are
-post-processing:
+Dwork, Naor, Pitassi & Rothblum 2010; Chan, Shi & Song 2011. The T steps are covered by complete dyadic blocks: at
+height h the blocks of 2^h steps that begin at multiples of 2^h and end by T. One contribution lies in at most ⌊log₂ T⌋
++ 1 of them. Noise is added once to the sum of every block. The first t steps are the disjoint union of as many blocks
+as t has binary ones, so all prefix sums are computed from the same noisy blocks. There are three estimates, which cost
+the same because they are post-processing:
 
-* "plain": add up the noisy blocks. Block t of that sum ends at step t and has the size of the lowest one of t, so that
-  T blocks are ever used, and the T answers and these T noisy sums determine each other.
-* "below" (Honaker 2015): replace a block's sum by the best linear estimate from all blocks inside it, which are known
-  when it ends. At height h the variance is 2^h/(2^(h+1) − 1) of one noise: in the end half. It can be streamed.
-* "full" (Hay, Rastogi, Miklau & Suciu 2010): the least-squares fit to all noisy blocks, later ones too.
+* "plain": the sum of the noisy blocks. Only T blocks are used, one ending at each step t, whose size is the lowest
+  binary one of t. The T answers and these T noisy sums determine each other.
+* "below" (Honaker 2015): the sum of a block is replaced by the best linear estimate from all blocks inside it, which
+  are known when it ends. At height h its variance is 2^h/(2^(h+1) − 1) of that of one block, in the limit a half. It
+  can be streamed.
+* "full" (Hay, Rastogi, Miklau & Suciu 2010): the least-squares fit to all noisy blocks, including later ones.
 
 *Release.* Each contribution is rounded to a grid, and from there on sums are exact whole numbers, so that one record
-moves each of its blocks by at most sensitivity + √entries·grid in L2 (entries·grid in L1). With whole-number noise of
-the scale that ``lattice`` gives for this, a block costs no more than real noise on real values, and so does their
-composition, also where later contributions depend on earlier answers. Where a record contributes k times, all of the at
-most k·levels blocks that it moves are counted as one vector; each of its contributions moves by as much as above.
+moves each of its blocks by at most sensitivity + √entries·grid in L2 (entries·grid in L1). With the scale
+that ``noise_on_a_grid`` gives for this, a block costs at most as much as real noise on real values. The same holds for
+their composition, even if later contributions depend on earlier answers. If a record contributes k times, the at most
+k·levels blocks that it moves count as one vector; each of its contributions moves as above.
 """
 
 from __future__ import annotations
@@ -70,24 +71,35 @@ def _estimate(value: Estimate) -> Estimate:
 
 @frozen
 class TreeAggregation(StepMechanism):
-    """Publishes all prefix sums of a stream of at most ``steps`` contributions, each a number or an array.
+    """Tree aggregation: all prefix sums of a stream of ``steps`` contributions, each a number or an array.
 
-    A value has shape (steps, ...), an output the same shape: entry t is about the sum of the contributions 0 … t.
+    A value has shape (steps, ...), and so has an output: its entry t estimates the sum of the contributions 0 … t.
 
     Args:
       steps: T, of any size.
-      scale: of each block's noise, in the units of the output: the standard deviation of Gaussian noise, b of Laplace
-        noise of density e^(-|z|/b) / 2b.
+      scale: the scale of each block's noise, in the units of the output: the standard deviation of Gaussian noise, or b
+        for Laplace noise with density e^(−|z|/b) / 2b.
       law: "gaussian" or "laplace".
-      sensitivity: how far one record can move one step's contribution: in L2 for Gaussian, L1 for Laplace noise.
+      sensitivity: the largest distance by which one record changes the contribution of one step: L2 for Gaussian, L1
+        for Laplace noise.
       estimate: "plain", "below" or "full"; see the module.
-      participations: to how many steps one record may contribute, at most.
-      separation: how far apart these steps are, at least.
-      grid: the step of the grid that released contributions are rounded to, a power of two; by default fine enough for
-        the noise to grow by one part in 2^16 at most. Contributions beyond 2^61/T steps are clipped.
+      participations: the largest number of steps to which one record contributes.
+      separation: the least distance of these steps.
+      grid: the step of the grid that released contributions are rounded to, a power of two; by default fine enough that
+        the noise grows by at most one part in 2^16. Contributions beyond 2^61/T steps are clipped.
 
     Raises:
-      InvalidArgumentError: a parameter outside its domain; or several participations in more than 8192 steps.
+      InvalidArgumentError: a parameter is outside its domain, or there are several participations in more than 8192
+        steps.
+
+    Example:
+      >>> import numpy as np
+      >>> from hockeystick.mechanisms import TreeAggregation
+      >>> tree = TreeAggregation.calibrated(8, epsilon=1.0, delta=1e-6)
+      >>> tree.simulate(np.full(8, 100.0), np.random.default_rng(1), runs=1)[0].round()
+      array([103., 205., 308., 398., 506., 602., 698., 798.])
+      >>> np.sqrt(tree.variances()).round(1)
+      array([ 8.4,  6.9, 10.9,  6.4, 10.6,  9.4, 12.6,  6.2])
     """
 
     steps: int = field(converter=_steps)
@@ -100,7 +112,7 @@ class TreeAggregation(StepMechanism):
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        self.event()  # refuses a ratio that is no noise multiplier, and a matrix that is too large
+        self.event()  # refuses a ratio that is not a valid noise multiplier, and a matrix that is too large
 
     @classmethod
     def calibrated(
@@ -114,11 +126,11 @@ class TreeAggregation(StepMechanism):
         participations: int = 1,
         separation: int = 1,
     ) -> TreeAggregation:
-        """Returns the mechanism of least noise that meets a target: Laplace for ``epsilon`` alone, else Gaussian.
+        """Returns the mechanism with the least noise that meets a target, with Laplace noise if ``delta`` is None.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` not positive and finite, ``delta`` not in (0, 1), or a parameter of the
-            mechanism outside its domain.
+          InvalidArgumentError: ``epsilon`` is not positive and finite, ``delta`` not in (0, 1), or a parameter of the
+            mechanism is outside its domain.
         """
         target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
@@ -148,9 +160,9 @@ class TreeAggregation(StepMechanism):
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record.
 
-        For one participation ⌊log₂ steps⌋ + 1 accesses (``accounting.tree_aggregation``), else one access at the
-        tree's sensitivity (``accounting.matrix_mechanism``). It holds under any adjacency for which ``sensitivity``
-        bounds a step's change, and where all other records stay at their steps.
+        For one participation ⌊log₂ steps⌋ + 1 events (``accounting.tree_aggregation``), otherwise one event at the
+        sensitivity of the tree (``accounting.matrix_mechanism``). It holds under any adjacency for which
+        ``sensitivity`` bounds the change of a step, and under which all other records stay at their steps.
         """
         multiplier = arguments.quotient_down(self.scale, self.sensitivity)
         if self._times == 1:
@@ -171,8 +183,8 @@ class TreeAggregation(StepMechanism):
         """Returns outputs of shape (runs, steps, ...), with real noise.
 
         Raises:
-          InvalidArgumentError: the value is not numeric, not finite or not of ``steps`` steps, ``runs`` is no integer
-            ≥ 1, or ``rng`` no generator.
+          InvalidArgumentError: the value is not numeric, not finite or not of ``steps`` steps, ``runs`` is not an
+            integer ≥ 1, or ``rng`` is not a generator.
         """
         given = self._values("value", value)
         source, sums = arguments.generator(rng), np.cumsum(given, axis=0)
@@ -196,19 +208,19 @@ class TreeAggregation(StepMechanism):
         return self.scale**2 * (1.0 if self.law == "gaussian" else 2.0)
 
     def accuracy(self, beta: float, *, entries: int = 1) -> float:
-        """Returns t such that with probability at least 1 − ``beta`` all answers are off by at most t in every entry.
+        """Returns a t such that with probability at least 1 − ``beta`` all answers are off by at most t in every entry.
 
         For Gaussian noise by Šidák's inequality (1967), for Laplace noise by Chernoff's bound and the union over all
-        answers. A release rounds, too: by at most half a step of the grid for each contribution.
+        answers. In a release the rounding comes on top, at most half a step of the grid per contribution.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` is not an integer ≥ 1.
         """
         count = validate.integer("entries", entries, low=1)
         spreads, repeated = np.unique(tree_blocks.variances(self.steps, self.estimate), return_counts=True)
 
         def log_kept(t: float) -> float:
-            """A lower bound on ln P(all are off by at most t·scale)."""
+            """A lower bound on ln P(all answers are off by at most t·scale)."""
             if self.law == "gaussian":
                 return float((repeated * count) @ np.log1p(-2 * special.ndtr(-t / np.sqrt(spreads))))
             missed = float((repeated * count) @ _laplace_tails(t, spreads))
@@ -217,7 +229,7 @@ class TreeAggregation(StepMechanism):
         return self.scale * step_mechanism.least_bound(beta, log_kept)
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns streams of numbers without and with a record: at step 0, and as early as it may come again."""
+        """Returns streams of numbers without and with a record, at step 0 and the earliest further steps."""
         with_record = np.zeros(arguments.array_length("steps", self.steps))
         with_record[: self._times * self.separation : self.separation] = self.sensitivity
         return np.zeros(self.steps), with_record
@@ -226,9 +238,9 @@ class TreeAggregation(StepMechanism):
         """Returns ln(p(output | value0) / p(output | value1)) for outputs of shape (runs, steps, ...).
 
         Raises:
-          UnsupportedEventError: Laplace noise read other than "plain", whose joint law has no closed form; or "below"
-            in more than 2048 steps.
-          InvalidArgumentError: shapes that don't fit.
+          UnsupportedEventError: Laplace noise with an estimate other than "plain", whose joint law has no closed form;
+            or "below" in more than 2048 steps.
+          InvalidArgumentError: the shapes don't fit.
         """
         v0 = self._values("value0", value0)
         v1 = validate.array("value1", value1, shape=v0.shape, data=True)
@@ -244,7 +256,7 @@ class TreeAggregation(StepMechanism):
         error, shift = (drawn - (p0 + p1) / 2) / self.scale, (p0 - p1) / self.scale
         if self.estimate == "below":
             return np.asarray(np.einsum("rtd,td->r", error, tree_blocks.precision_times(self.steps, shift[0])))
-        # Least squares is sufficient: its precision is that of all blocks, Σ of the products of block sums.
+        # The least-squares estimate is sufficient: its precision is that of all blocks, Σ of products of block sums.
         total = np.zeros(len(drawn))
         for e, s in zip(tree_blocks.block_sums(error), tree_blocks.block_sums(shift), strict=True):
             total += (e * s).sum(axis=(1, 2))
@@ -261,13 +273,13 @@ class TreeAggregation(StepMechanism):
     ) -> TreeStream:
         """Returns a running release, which takes one contribution of ``shape`` at a time; see ``TreeStream``.
 
-        The cost of the whole stream is recorded now, before anything is drawn. The arguments are those of ``release``.
+        The cost of the whole stream is recorded here, before anything is drawn. The arguments are those of ``release``.
 
         Raises:
-          InvalidArgumentError: the estimate is "full", which needs all steps; or an argument is refused by ``release``.
+          InvalidArgumentError: the estimate is "full", which needs all steps, or ``release`` refuses an argument.
         """
         if self.estimate == "full":
-            raise InvalidArgumentError("estimate", self.estimate, "needs all steps at once", 'stream with "below"')
+            raise InvalidArgumentError("estimate", self.estimate, "needs all steps at once", 'use "below"')
         zeros, source = arguments.zeros(shape), check_noise(noise)
         entries = self._moved_entries(zeros.size)
         scale, step = self._on_grid(entries)
@@ -293,11 +305,11 @@ class TreeAggregation(StepMechanism):
         )
 
     def _moved_entries(self, width: int) -> int:
-        """How many noisy numbers one record moves."""
+        """The number of noisy numbers that one record moves."""
         return max(1, width) * tree_levels(self.steps) * self._times
 
     def _on_grid(self, entries: int) -> tuple[float, float]:
-        """The noise's scale in steps of the grid, and the step."""
+        """The scale of the noise in steps of the grid, and the step."""
         if self.law == "gaussian":
             step = self.grid or noise_on_a_grid.gaussian_grid(self.scale, self.sensitivity, entries)
             return noise_on_a_grid.gaussian_scale(self.scale, self.sensitivity, step, entries), step
@@ -305,7 +317,7 @@ class TreeAggregation(StepMechanism):
         return noise_on_a_grid.laplace_scale(self.scale, self.sensitivity, step, entries), step
 
     def _whole(self, contribution: FloatArray, step: float) -> IntArray:
-        limit = 2**61 // self.steps  # so that no sum overflows; clipping moves no two values apart
+        limit = 2**61 // self.steps  # so that no sum overflows; clipping is a contraction
         return np.clip(noise_on_a_grid.steps(contribution, step), -limit, limit)
 
     def _noise(self, noise: Noise, scale: float, count: int) -> IntArray:
@@ -314,19 +326,25 @@ class TreeAggregation(StepMechanism):
 
 @define
 class TreeStream(RunningSteps[TreeAggregation]):
-    """A release that runs: give it one contribution after the other, and it gives the prefix sums.
+    """A running release of a ``TreeAggregation``: it takes one contribution after the other and returns prefix sums.
 
-    It remembers one exact and one noisy sum for every binary digit of the steps so far. The exact ones are as secret as
-    the data. It can be pickled, to go on later; going on *twice* from one copy publishes two noises of the same block,
-    which nothing pays for.
+    It stores one exact and one noisy sum for every binary digit of the steps so far. The exact ones are as secret as
+    the data. It can be pickled and continued later; continuing *twice* from one copy publishes two draws of noise for
+    the same block, which the recorded cost does not cover.
 
     Attributes:
-      mechanism: what runs, for its parameters.
-      shape: of a contribution.
+      mechanism: the mechanism.
+      shape: the shape of a contribution.
       done: the number of steps so far.
+
+    Example:
+      >>> from hockeystick.mechanisms import SimulationNoise, TreeAggregation
+      >>> stream = TreeAggregation.calibrated(8, epsilon=1.0).stream(noise=SimulationNoise(1))
+      >>> [round(stream.add(contribution)) for contribution in (100.0, 200.0, 100.0)], stream.done
+      ([103, 303, 403], 3)
     """
 
-    # By height, of the blocks that make up done.
+    # By height: the blocks that make up the steps so far.
     _sums: dict[int, IntArray] = field(factory=dict, init=False, repr=False)
     _noisy: dict[int, FloatArray] = field(factory=dict, init=False, repr=False)
 
@@ -334,7 +352,8 @@ class TreeStream(RunningSteps[TreeAggregation]):
         """Returns the noisy sum of all contributions so far, this one included: a float, or an array of ``shape``.
 
         Raises:
-          InvalidArgumentError: all steps are done, or it is no finite array of ``shape``. The stream is as before.
+          InvalidArgumentError: all steps are done, or ``contribution`` is not a finite array of ``shape``. The stream
+            is unchanged.
         """
         value = self._next(contribution)
         total, h, below = self.mechanism._whole(value, self._step), 0, self.mechanism.estimate == "below"
@@ -358,7 +377,7 @@ class TreeStream(RunningSteps[TreeAggregation]):
 
 
 def _laplace_tails(t: float, variances: FloatArray) -> FloatArray:
-    """Bounds on P(|Σ c_i·L_i| > t), L_i of scale 1, where Σ c_i² is given and so no |c_i| is above max(1, its root).
+    """Bounds on P(|Σ c_i·L_i| > t), L_i of scale 1, given Σ c_i², so that |c_i| is at most max(1, its root).
 
     ln E e^(λΣ) = −Σ ln(1 − λ²c_i²) ≤ −(Σ c_i²/c²)·ln(1 − λ²c²) for c ≥ max |c_i|, as −ln(1 − x)/x increases.
     """

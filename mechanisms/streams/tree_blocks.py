@@ -1,7 +1,7 @@
 """The linear algebra of a binary tree over T steps: its blocks, estimates of their sums, prefix sums, variances.
 
-At height h stand the complete blocks of 2^h steps, from multiples of 2^h on. Where T is no power of two they form
-several full trees, which share no step.
+At height h are the complete blocks of 2^h steps that start at multiples of 2^h. If T is not a power of two, they form
+several full trees with disjoint steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hockeystick.accounting.events.noise.correlated_noise import tree_levels
 
 Estimate = Literal["plain", "below", "full"]
 
-_DENSE = 2048  # steps up to which the covariance of the answers "below" is worked with as a matrix
+_DENSE = 2048  # steps up to which the covariance of the answers "below" is a dense matrix
 
 
 def counts(steps: int) -> list[int]:
@@ -39,14 +39,14 @@ def blocks(leaves: Any) -> list[Any]:
 
 
 def spaced(used: IntArray, count: int) -> IntArray:
-    """Puts the blocks that plain sums use, every other one, where they belong."""
+    """Returns all blocks of a height, given every other one, as plain sums use them; the rest are 0."""
     found = np.zeros((count, *used.shape[1:]), dtype=np.int64)
     found[::2] = used
     return found
 
 
 def improved(noisy: list[FloatArray], estimate: Estimate) -> list[FloatArray]:
-    """Returns better estimates of the blocks' sums; each height has shape (runs, blocks, entries)."""
+    """Returns the chosen estimates of the blocks' sums; each height has shape (runs, blocks, entries)."""
     if estimate == "plain":
         return noisy
     found = [noisy[0]]
@@ -55,7 +55,7 @@ def improved(noisy: list[FloatArray], estimate: Estimate) -> list[FloatArray]:
         children = found[-1][:, : 2 * pairs : 2] + found[-1][:, 1 : 2 * pairs : 2]
         found.append(weight(h) * own + (1 - weight(h)) * children)
     if estimate == "full":
-        for h in range(len(found) - 1, 0, -1):  # two children of one variance share what their parent knows better
+        for h in range(len(found) - 1, 0, -1):  # two children of equal variance share the correction by their parent
             pairs, lower = found[h].shape[1], found[h - 1]
             left, right = lower[:, : 2 * pairs : 2], lower[:, 1 : 2 * pairs : 2]
             gain = (found[h] - left - right) / 2
@@ -78,7 +78,7 @@ def prefixes(blocks: list[FloatArray], steps: int) -> FloatArray:
 
 
 def last_blocks(prefixes: FloatArray) -> FloatArray:
-    """Returns the sums of the blocks that plain prefix sums use, by the step they end with: undoes ``prefixes``."""
+    """Returns the sums of the blocks that plain prefix sums use, by their last step: the inverse of ``prefixes``."""
     t = np.arange(1, prefixes.shape[1] + 1)
     padded = np.concatenate([np.zeros_like(prefixes[:, :1]), prefixes], axis=1)
     return np.asarray(padded[:, t] - padded[:, t & (t - 1)])
@@ -99,7 +99,7 @@ def variances(steps: int, estimate: Estimate) -> FloatArray:
         for h in range(tree_levels(steps)):
             found += ((t >> h) & 1) * (1.0 if estimate == "plain" else weight(h))
         return found
-    # Variances of the first 1 … 2^h of a block's steps, and covariances with its sum, from the blocks inside it alone.
+    # Variances of the sums of a block's first 1 … 2^h steps, and covariances with its sum, from the blocks inside it.
     inside = [(np.ones(1), np.ones(1))]
     for _ in range(1, tree_levels(steps)):
         variance, covariance = inside[-1]

@@ -1,1 +1,1 @@
-"""Queries compared with a threshold."""
+"""Sparse vector techniques: streams of queries compared with a noisy threshold."""

@@ -1,4 +1,4 @@
-"""The law of comparisons with one noisy threshold, for Laplace and for Gaussian noise: draws, tails, exact likelihoods.
+"""The law of comparisons with one noisy threshold, for Laplace and Gaussian noise: draws, tails, exact likelihoods.
 
 One ρ is drawn for the threshold, one ν for each query; the answer is "above" where query + ν ≥ threshold + ρ. Given ρ
 the answers are independent, so the probability of a sequence of them is one integral over ρ.
@@ -18,7 +18,7 @@ from hockeystick.accounting import NumericalError
 from hockeystick.accounting.arrays import FloatArray
 
 ABOVE, BELOW, NOT_ASKED = 1, 0, -1
-"""The codes of answers; ``NOT_ASKED`` after the halt."""
+"""The codes of answers; ``NOT_ASKED`` stands for a query after the halt."""
 
 _MOST_PIECES = 100_000
 _REACH = 40.0  # scales beyond which the threshold's noise has less than e^-40 of its mass
@@ -44,7 +44,7 @@ class LaplaceKind:
     """Density e^(−|x|)/2."""
 
     def draw(self, rng: np.random.Generator, out: FloatArray) -> None:
-        rng.standard_exponential(out=out)  # twice that is half the time of numpy's own Laplace variates
+        rng.standard_exponential(out=out)  # two of these take half the time of numpy's Laplace variates
         out -= rng.standard_exponential(out.size)
 
     def log_density(self, x: FloatArray) -> FloatArray:
@@ -83,9 +83,9 @@ def log_probability(
     """Returns ln P(row) for each row of answers, by quadrature over the threshold's noise, to about 12 digits.
 
     Args:
-      rows: of shape (rows, queries), of the codes above.
+      rows: answers of shape (rows, queries), in the codes above.
       gaps: query − threshold, of shape (queries,).
-      kind: of both noises.
+      kind: the law of both noises.
 
     Raises:
       NumericalError: the gaps are too far apart for the scales.
@@ -102,7 +102,7 @@ def log_probability(
 
 
 def _quadrature(gaps: FloatArray, threshold_scale: float, query_scale: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes and logarithms of weights on pieces between which the integrand is smooth."""
+    """Nodes and log-weights of a quadrature on pieces in which the integrand is smooth."""
     kinks = np.unique(np.append(gaps, 0.0))
     reach = _REACH * threshold_scale
     ends = np.concatenate([[kinks[0] - reach], kinks, [kinks[-1] + reach]])
@@ -110,7 +110,7 @@ def _quadrature(gaps: FloatArray, threshold_scale: float, query_scale: float) ->
     if not parts.sum() <= _MOST_PIECES:
         raise NumericalError(
             f"log_probability: the queries span {parts.sum():.3g} of the smaller noise scale, more than "
-            f"{_MOST_PIECES}; compare queries nearer to the threshold"
+            f"{_MOST_PIECES}; compare queries closer to the threshold"
         )
     edges = np.concatenate(
         [np.linspace(a, b, int(n), endpoint=False) for a, b, n in zip(ends[:-1], ends[1:], parts, strict=True)]
@@ -123,9 +123,9 @@ def _quadrature(gaps: FloatArray, threshold_scale: float, query_scale: float) ->
 
 
 def windows(rows: NDArray[np.int8]) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.int8]]]:
-    """Cuts each row behind each "above"; yields first queries, the rows that have a piece from there, the pieces.
+    """Cuts each row after each "above". Yields each first query, the rows with a piece that starts there, the pieces.
 
-    A piece has the queries from its first on, and is ``NOT_ASKED`` after its "above".
+    A piece has entries for all queries from its first on, and is ``NOT_ASKED`` after its "above".
     """
     above = rows == ABOVE
     for first in range(rows.shape[1]):

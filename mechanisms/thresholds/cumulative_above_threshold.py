@@ -1,11 +1,12 @@
-"""When has enough come together: running sums against a noisy threshold, window after window, for the price of one.
+"""Running sums compared with a noisy threshold, window after window, at the cost of one window.
 
-A window ends with the first "above", which empties the sum; the next one has fresh noise throughout. A record has one
-term, hence lies in one window, whose beginning is public and whose answers alone depend on the record. Within it all
-sums from the record's term on move together, so the threshold can move with them (see the event of this name).
+A window ends with the first "above", which resets the sum to 0; the next window has fresh noise throughout. A record
+has one term, hence lies in one window, whose beginning is public and whose answers alone depend on the record. Within
+the window all sums from the record's term on move together, so the threshold can move with them (see the event of this
+name).
 
-Releases add up whole numbers: each *term* is rounded to the grid of ``above_threshold.steps_and_raise``, so that the
-sums still move together, by at most sensitivity/g + 1 steps; the argument there covers the rest.
+Releases add up whole numbers: each *term* is rounded to the grid of ``above_threshold.steps_and_raise``, so the sums
+still move together, by at most sensitivity/g + 1 steps; the argument in ``above_threshold`` covers the rest.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ from hockeystick.mechanisms.thresholds import above_threshold
 from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, LAPLACE, log_probability, windows
 from hockeystick.mechanisms.thresholds.threshold_stream import Number, checked_query, one_of, to_steps
 
-_RUNS = 1 << 15  # simulated at a time, so that what is kept of each stays in cache
-_LONGEST = 1000  # terms of the neighbours that lead up to the threshold
+_RUNS = 1 << 15  # simulated at a time, so that their state fits in the cache
+_LONGEST = 1000  # terms of the worst-case neighbours up to the threshold
 
 
 class CumulativeSession:
-    """One stream of terms, given one at a time; ``start`` opens it and records its whole cost.
+    """One stream of terms that are added one at a time; ``start`` opens it and records its whole cost.
 
-    It holds the threshold's noise, which must never be published, so it can't be copied or pickled.
+    It holds the threshold's noise, which must never be published, so it can't be copied or pickled. See
+    ``CumulativeAboveThreshold`` for an example.
     """
 
     __slots__ = ("_limit", "_mechanism", "_noise", "_scales", "_step", "_sum")
@@ -52,10 +54,10 @@ class CumulativeSession:
         return int(self._noise.laplace(scale, 1)[0])
 
     def add(self, term: Number) -> bool:
-        """Adds the next record's term and returns whether the sum is reported as above, which empties it.
+        """Adds the next record's term and returns whether the sum is reported as above, which resets it to 0.
 
         Raises:
-          InvalidArgumentError: the term is no number in [0, sensitivity]; nothing was drawn or added.
+          InvalidArgumentError: the term is not a number in [0, sensitivity]; nothing was drawn or added.
         """
         value, most = checked_query(term), self._mechanism.sensitivity
         if not 0 <= value <= most:
@@ -72,20 +74,28 @@ class CumulativeSession:
 
 @frozen
 class CumulativeAboveThreshold(Releasable):
-    """Adds up a stream of terms and tells, after each, whether the sum since the last "above" is above a threshold.
+    """Adds up a stream of terms and reports, after each, whether the sum since the last "above" is above a threshold.
 
-    The cost is ε = max(sensitivity/threshold_scale, sensitivity/query_scale) for the whole stream, however long it is
-    and however often it says "above"; ``AboveThreshold`` pays for each answer, with a factor of 2.
+    It is ε-DP with ε = max(sensitivity/threshold_scale, sensitivity/query_scale) for the whole stream, for any length
+    and any number of "above"; ``AboveThreshold`` pays for each "above", with a factor of 2.
 
     Args:
-      threshold: what the sums are compared with; public.
-      threshold_scale: scale of the threshold's Laplace noise, drawn afresh for each window, in the units of the terms.
-      query_scale: scale of each sum's Laplace noise, in the same units.
-      sensitivity: the largest term; the smallest is 0. Each record has one term, at a public place in the stream; a
-        record that is absent has the term 0.
+      threshold: the public number that the sums are compared with.
+      threshold_scale: the scale of the threshold's Laplace noise, redrawn for each window, in the units of the terms.
+      query_scale: the scale of each sum's Laplace noise, in the same units.
+      sensitivity: the largest possible term; the smallest is 0. Each record has one term, at a public position in the
+        stream; the term of an absent record is 0.
 
     Raises:
       InvalidArgumentError: a number is not finite, or not positive where it must be.
+
+    Example:
+      >>> from hockeystick.mechanisms import CumulativeAboveThreshold, SimulationNoise
+      >>> mechanism = CumulativeAboveThreshold.calibrated(50.0, epsilon=1.0)
+      >>> session = mechanism.start(noise=SimulationNoise(1))
+      >>> reports = [session.add(1.0) for _ in range(150)]  # one record after the other
+      >>> [place for place, above in enumerate(reports) if above]
+      [49, 99, 149]
     """
 
     threshold: float = field(converter=above_threshold.threshold)
@@ -98,7 +108,7 @@ class CumulativeAboveThreshold(Releasable):
 
     @classmethod
     def calibrated(cls, threshold: float, *, epsilon: float, sensitivity: float = 1.0) -> CumulativeAboveThreshold:
-        """Returns the mechanism of least noise that is ``epsilon``-DP.
+        """Returns the mechanism with the least noise that is ``epsilon``-DP.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
@@ -127,7 +137,7 @@ class CumulativeAboveThreshold(Releasable):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> CumulativeSession:
-        """Returns a session that is given one term at a time; the cost of the whole stream is recorded here, once.
+        """Returns a session to which terms are added one at a time; the whole cost is recorded here, once.
 
         Arguments and errors are those of ``release``.
         """
@@ -147,8 +157,8 @@ class CumulativeAboveThreshold(Releasable):
         """Returns answers of shape (runs, terms) for terms of shape (terms,): 1 for "above", 0 for "below".
 
         Raises:
-          InvalidArgumentError: there is no term, one is not in [0, sensitivity], ``runs`` is no integer ≥ 1, or ``rng``
-            no generator.
+          InvalidArgumentError: there is no term, one is not in [0, sensitivity], ``runs`` is not an integer ≥ 1, or
+            ``rng`` is not a generator.
         """
         terms = self._terms("value", value)
         source, count = arguments.generator(rng), arguments.run_count(runs, len(terms))
@@ -176,7 +186,7 @@ class CumulativeAboveThreshold(Releasable):
             limit[hits] = limits(hits.size)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns terms that lead up to the threshold, then one that is 0 or ``sensitivity``, then four of 0."""
+        """Returns terms that add up to the threshold, then one that is 0 or ``sensitivity``, then four zeros."""
         full = min(max(0, round(self.threshold / self.sensitivity)), _LONGEST)
         first = np.array([self.sensitivity] * full + [0.0] * 5)
         second = first.copy()
@@ -187,7 +197,7 @@ class CumulativeAboveThreshold(Releasable):
         """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, terms); see ``AboveThreshold``.
 
         Raises:
-          InvalidArgumentError: the outputs or the value have another form.
+          InvalidDataError: the outputs or the value do not have this form.
           NumericalError: the sums are too far apart for the scales.
         """
         terms = self._terms("value", value)
@@ -204,23 +214,23 @@ class CumulativeAboveThreshold(Releasable):
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, terms).
 
         Raises:
-          As ``log_probability``.
+          as for ``log_probability``.
         """
         return self.log_probability(output, value0) - self.log_probability(output, value1)
 
     def accuracy(self, beta: float, *, terms: int) -> float:
-        """Returns t such that with probability at least 1 − ``beta`` no answer among ``terms`` is off by more than t.
+        """Returns a t such that with probability at least 1 − ``beta`` no answer among ``terms`` is off by more than t.
 
         That is, each sum reported as above is at least threshold − t, and each reported as below at most threshold + t.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``terms`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``terms`` is not an integer ≥ 1.
         """
         count = validate.integer("terms", terms, low=1)
         step, *scales = self._whole()
         failure = one_of(validate.probability("beta", beta, open=True) / 2, count)
         real = max(self.threshold_scale, scales[0] * step) + max(self.query_scale, scales[1] * step)
-        # On the grid each noise exceeds the same quantile plus a step no more often; all terms' rounding adds up.
+        # On the grid each noise exceeds the same quantile plus a step no more often; the roundings of all terms add up.
         return real * LAPLACE.quantile(failure / 2) + (4 + count) * step
 
     def _whole(self) -> tuple[float, float, float]:

@@ -1,11 +1,11 @@
-"""AboveThreshold with Gaussian noise, for many answers: noise in proportion to their square root, at an (ε, δ) cost.
+"""AboveThreshold with Gaussian noise: for many answers, with noise proportional to the square root of their number.
 
 *Releases* compare whole numbers, with discrete Gaussian noise on a grid of step g, where neighbouring queries are at
-most D = sensitivity/g + 1 steps apart. Of the event's two bounds, the first rests on the Rényi divergence between
-either noise and its shift; for discrete Gaussian noise shifted by whole steps that is at most the real one's of equal
-scale (Canonne, Kamath & Steinke 2020, Prop. 5). So it holds if both scales are raised by the factor D·g/sensitivity.
-The second publishes all queries less the threshold, as a Gaussian mechanism;
-``randomness.noise_on_a_grid.gaussian_scale`` gives the noise that is covered by it, which is a little more.
+most D = sensitivity/g + 1 steps apart. The event has two bounds. The first rests on the Rényi divergence between each
+noise and its shift; for discrete Gaussian noise shifted by whole steps it is at most that of real noise of equal scale
+(Canonne, Kamath & Steinke 2020, Prop. 5). So the bound holds if both scales are raised by the factor D·g/sensitivity.
+The second treats all queries minus the threshold as one Gaussian mechanism; the slightly larger noise that it covers is
+that of ``randomness.noise_on_a_grid.gaussian_scale``.
 """
 
 from __future__ import annotations
@@ -34,20 +34,28 @@ def _queries(value: int) -> int:
 
 @frozen
 class GaussianAboveThreshold(ThresholdStream):
-    """Answers for each of at most ``queries`` queries whether it is above a threshold; halts after ``answers`` "above".
+    """Reports for each of at most ``queries`` queries whether it is above a threshold; halts after ``answers`` "above".
 
-    It is ``AboveThreshold`` with normal noise of the given standard deviations (Zhu & Wang 2020). The cost is stated as
-    a Rényi curve that grows with the logarithm of the number of outcomes, and as a Gaussian mechanism of all queries.
+    It is ``AboveThreshold`` with normal noise (Zhu & Wang 2020). Its event has two bounds: a Rényi curve that grows
+    with the logarithm of the number of outcomes, and the cost of a Gaussian mechanism for all queries.
 
     Args:
-      threshold: what the queries are compared with; public.
-      threshold_scale: standard deviation of the threshold's noise, in the units of the queries.
-      query_scale: standard deviation of each query's noise, in the same units.
-      queries: the most that may be asked.
+      threshold: the public number that the queries are compared with.
+      threshold_scale: the standard deviation of the threshold's noise, in the units of the queries.
+      query_scale: the standard deviation of each query's noise, in the same units.
+      queries: the largest number of queries.
       sensitivity, answers, monotone: as for ``AboveThreshold``.
 
     Raises:
       InvalidArgumentError: a number is not finite, not positive where it must be, or ``monotone`` is not a bool.
+
+    Example:
+      >>> from hockeystick.mechanisms import AboveThreshold, GaussianAboveThreshold
+      >>> target = {"epsilon": 1.0, "answers": 5_000, "monotone": True}
+      >>> round(AboveThreshold.calibrated(50.0, **target).query_scale)
+      5017
+      >>> round(GaussianAboveThreshold.calibrated(50.0, delta=1e-6, queries=100_000, **target).query_scale)
+      1336
     """
 
     threshold: float = field(converter=above_threshold.threshold)
@@ -75,12 +83,12 @@ class GaussianAboveThreshold(ThresholdStream):
     ) -> GaussianAboveThreshold:
         """Returns an (``epsilon``, ``delta``)-DP mechanism.
 
-        The two scales stand in the ratio that gives the comparisons the least variance at a given sum of both Rényi
-        divergences; their size is the least float, to one part in 2^20, that meets the target.
+        The ratio of the two scales minimises the variance of the comparisons for a given sum of both Rényi divergences;
+        their size is the least that meets the target, to one part in 2^20.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
-          NumericalError: the target is so extreme that no noise can be shown to reach it.
+          NumericalError: the target is so extreme that no noise can be shown to meet it.
         """
         target = arguments.target_epsilon(epsilon)
         allowed = validate.probability("delta", delta, open=True)
@@ -101,7 +109,7 @@ class GaussianAboveThreshold(ThresholdStream):
 
         def meets(size: float) -> bool:
             if not 1e-90 < size / distance < 1e90:
-                raise NumericalError(f"epsilon={target!r}, delta={allowed!r}: no scale can be shown to reach it")
+                raise NumericalError(f"epsilon={target!r}, delta={allowed!r}: no scale can be shown to meet it")
             return accounting.delta(of_size(size).event(), target).upper <= allowed
 
         low = high = distance
@@ -125,7 +133,7 @@ class GaussianAboveThreshold(ThresholdStream):
         )
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns values as ``AboveThreshold.worst_case_neighbours`` does, as many as may be asked."""
+        """Returns values as ``AboveThreshold.worst_case_neighbours`` does, at most ``queries`` of them."""
         first, second = super().worst_case_neighbours()
         return first[-self.queries :], second[-self.queries :]
 

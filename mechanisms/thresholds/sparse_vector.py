@@ -1,4 +1,4 @@
-"""Sparse vector with the options of its literature: a threshold drawn anew after each answer, and numeric answers."""
+"""The sparse vector technique with options from the literature: a redrawn threshold and numeric answers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ def _redraw(value: bool) -> bool:
 
 
 NO_NUMBER = -math.inf
-"""In place of a number: the query was reported as below, or not asked."""
+"""The entry for a query that was reported as below, or not asked."""
 
 
 class SparseVectorSession(ThresholdSession):
-    """One stream of queries, asked one at a time, with numeric answers where the mechanism gives them."""
+    """One stream of queries that are asked one at a time, with numeric answers if the mechanism has them.
+
+    See ``SparseVector`` for an example.
+    """
 
     __slots__ = ()
     _stream: SparseVector
@@ -48,7 +51,7 @@ class SparseVectorSession(ThresholdSession):
         """Returns whether the query is reported as above; with ``answer_scale`` its noisy value, or None for "below".
 
         Raises:
-          As ``ThresholdSession.ask``.
+          as for ``ThresholdSession.ask``.
         """
         value = checked_query(query)
         above = bool(super().ask(value))
@@ -65,26 +68,32 @@ class SparseVectorSession(ThresholdSession):
 
 @frozen
 class SparseVector(LaplaceThreshold):
-    """Answers which queries of a stream are above a threshold, and how large those are; halts after ``answers``.
+    """Reports which queries of a stream are above a threshold, and optionally their values; halts after ``answers``.
 
     It is ``AboveThreshold`` with two options, alone or together:
 
-    * ``redraw``: the threshold's noise is drawn anew after each "above", as in Dwork & Roth 2014, Alg. 2. It is then
-      ``answers`` streams of one answer each, one after another. For one ε, Lyu, Su & Li 2017 find it less accurate than
-      one noisy threshold throughout, whose noise need not grow with ``answers``.
-    * ``answer_scale``: for each "above" the query's value is published, under Laplace noise of its own. The noisy value
-      that was compared must not be: it shows how far up the noisy threshold can lie.
+    * ``redraw``: the threshold's noise is redrawn after each "above", as in Dwork & Roth 2014, Alg. 2. The mechanism is
+      then a sequence of ``answers`` streams of one answer each. For the same ε, Lyu, Su & Li 2017 find it less accurate
+      than one noisy threshold throughout, whose noise need not grow with ``answers``.
+    * ``answer_scale``: for each "above" the value of the query is published with fresh Laplace noise. The noisy value
+      of the comparison must not be published, because it is an upper bound on the noisy threshold.
 
-    Where queries are chosen after earlier answers, stream and numbers compose concurrently, which costs no more (Vadhan
-    & Zhang 2023).
+    If queries depend on earlier answers, bits and numbers compose concurrently, at no extra cost (Vadhan & Zhang 2023).
 
     Args:
       threshold, threshold_scale, query_scale, sensitivity, answers, monotone: as for ``AboveThreshold``.
-      redraw: whether each "above" is followed by fresh noise on the threshold.
-      answer_scale: scale of the published values' noise, in the units of the queries; None for bits alone.
+      redraw: whether the threshold's noise is redrawn after each "above".
+      answer_scale: the scale of the noise on published values, in the units of the queries; None for bits only.
 
     Raises:
       InvalidArgumentError: a number is not finite, not positive where it must be, or an option is not a bool.
+
+    Example:
+      >>> from hockeystick.mechanisms import SimulationNoise, SparseVector
+      >>> mechanism = SparseVector.calibrated(100.0, epsilon=2.0, answers=2, answer_share=0.5)
+      >>> session = mechanism.start(noise=SimulationNoise(1))
+      >>> session.ask(10), round(session.ask(130), 1), session.answers_left
+      (None, 128.5, 1)
     """
 
     redraw: bool = field(default=False, converter=_redraw, kw_only=True)
@@ -106,8 +115,8 @@ class SparseVector(LaplaceThreshold):
 
         Args:
           threshold, sensitivity, answers, monotone, redraw: see the class.
-          epsilon: of the whole stream.
-          answer_share: of ``epsilon`` that goes to numeric answers, in (0, 1); None for bits alone.
+          epsilon: the cost of the whole stream.
+          answer_share: the share of ``epsilon`` for numeric answers, in (0, 1); None for bits only.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
@@ -153,12 +162,12 @@ class SparseVector(LaplaceThreshold):
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[Any]:
         """Returns answers of shape (runs, queries) for the true values of the queries, of shape (queries,).
 
-        Bits are those of ``AboveThreshold.simulate``. With ``answer_scale`` an entry is the published number, or −inf
-        where there is none: for "below" and after the halt. ``release`` returns one such row.
+        Bits are as in ``AboveThreshold.simulate``. With ``answer_scale`` an entry is the published number, or −inf for
+        "below" and after the halt. ``release`` returns one such row.
 
         Raises:
-          InvalidArgumentError: there is no query, a value is not numeric or not finite, ``runs`` is no integer ≥ 1, or
-            ``rng`` no generator.
+          InvalidArgumentError: there is no query, a value is not numeric or not finite, ``runs`` is not an integer ≥ 1,
+            or ``rng`` is not a generator.
         """
         bits = super().simulate(value, rng, runs)
         if self.answer_scale is None:
@@ -169,9 +178,9 @@ class SparseVector(LaplaceThreshold):
         return numbers
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns values whose most telling output is "below" some times and then "above", for each drawn threshold.
+        """Returns values whose most informative output is "below" a few times, then "above", for each drawn threshold.
 
-        All are equal to the threshold in the first world; see ``AboveThreshold.worst_case_neighbours``.
+        All are equal to the threshold in the first value; see ``AboveThreshold.worst_case_neighbours``.
         """
         if not self.redraw:
             return super().worst_case_neighbours()
@@ -183,15 +192,15 @@ class SparseVector(LaplaceThreshold):
         """Returns ln P(output | value), shape (runs,): of the bits, plus the log-density of the numbers.
 
         Raises:
-          As ``AboveThreshold.log_probability``.
+          as for ``AboveThreshold.log_probability``.
         """
         found = super().log_probability(output, value)
         if self.answer_scale is None:
             return found
-        told = np.asarray(output) != NO_NUMBER
-        off = (np.where(told, output, 0.0) - self._queries("value", value)) / self.answer_scale
+        answered = np.asarray(output) != NO_NUMBER
+        off = (np.where(answered, output, 0.0) - self._queries("value", value)) / self.answer_scale
         log_densities = LAPLACE.log_density(off) - math.log(self.answer_scale)
-        return np.asarray(found + np.where(told, log_densities, 0.0).sum(axis=1))
+        return np.asarray(found + np.where(answered, log_densities, 0.0).sum(axis=1))
 
     def _log_probability(self, rows: NDArray[np.int8], gaps: FloatArray) -> FloatArray:
         if not self.redraw:

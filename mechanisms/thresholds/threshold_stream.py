@@ -1,7 +1,7 @@
-"""What all mechanisms have in common that compare a stream of queries with a noisy threshold and halt.
+"""The base class of mechanisms that compare a stream of queries with a noisy threshold and halt.
 
-A stream is released whole (``release``) or asked query by query (``start``), where later queries may depend on the
-answers so far. Both are one access to the data, whose cost is recorded once, before the threshold's noise is drawn.
+A stream is released as a whole (``release``) or query by query (``start``), where later queries may depend on earlier
+answers. In either case its cost is recorded once, before the threshold's noise is drawn.
 """
 
 from __future__ import annotations
@@ -25,19 +25,28 @@ from hockeystick.mechanisms.thresholds.comparison_law import ABOVE, BELOW, NOT_A
 
 Number = int | float | Fraction
 
-_FARTHEST = 2**61  # steps of the grid, where queries are clipped: sums with noise stay whole 64-bit numbers
+_FARTHEST = 2**61  # steps of the grid at which queries are clipped, so that sums with noise fit in 64 bits
 _MOST_READY = 1024  # draws made at a time
-_RUNS = 1 << 15  # simulated at a time, so that what is kept of each stays in cache
+_RUNS = 1 << 15  # simulated at a time, so that their state fits in the cache
 
 
 class StreamHaltedError(HockeystickError):
-    """A stream was asked for more than its cost covers; nothing was drawn for it."""
+    """A stream has halted: its cost covers no further answer, and nothing is drawn.
+
+    See ``ThresholdSession``.
+    """
 
 
 class ThresholdSession:
-    """One stream of queries, asked one at a time; ``start`` of a mechanism opens it and records its whole cost.
+    """One stream of queries that are asked one at a time; ``start`` opens it and records its whole cost.
 
     It holds the threshold's noise, which must never be published, so it can't be copied or pickled.
+
+    Example:
+      >>> from hockeystick.mechanisms import AboveThreshold, SimulationNoise
+      >>> session = AboveThreshold.calibrated(100.0, epsilon=1.0).start(noise=SimulationNoise(1))
+      >>> [session.ask(query) for query in (10, 20, 150)], session.halted
+      ([False, False, True], True)
     """
 
     __slots__ = (
@@ -70,7 +79,7 @@ class ThresholdSession:
 
     @property
     def answers_left(self) -> int:
-        """How many queries may still be reported as above."""
+        """The number of queries that may still be reported as above."""
         return self._left
 
     def ask(self, query: Number) -> Any:
@@ -78,11 +87,11 @@ class ThresholdSession:
 
         Raises:
           StreamHaltedError: the stream has halted.
-          InvalidArgumentError: the value is no finite number; nothing was drawn, and the stream goes on.
+          InvalidDataError: the value is not a finite number; nothing is drawn, and the stream goes on.
         """
         if self.halted:
             raise StreamHaltedError(
-                f"ask: {self._stream} has given all its answers; start another stream, which costs as much again"
+                f"ask: {self._stream} has given all its answers; start another stream, at the same cost again"
             )
         steps = to_steps(checked_query(query), self._step)
         above = steps + self._next() >= self._limit
@@ -97,7 +106,7 @@ class ThresholdSession:
 
     def _next(self) -> int:
         if not self._ready:
-            # Noise depends on nothing, so it may be drawn ahead: twice as much each time.
+            # The noise is independent of the queries, so it is drawn ahead, twice as much each time.
             self._ready = self._stream._draws(self._noise, self._scale, self._ahead).tolist()
             self._ahead = min(_MOST_READY, 2 * self._ahead)
         return self._ready.pop()
@@ -112,7 +121,7 @@ class ThresholdSession:
 
 
 class ThresholdStream(Releasable):
-    """Base of a frozen attrs class with the fields below, whose answers are bits and whose halt is the last of them."""
+    """Base of frozen attrs classes with the fields below, whose answers are bits."""
 
     __slots__ = ()
     threshold: float
@@ -135,11 +144,11 @@ class ThresholdStream(Releasable):
         """Whole-number noise of this mechanism's kind."""
 
     def _most_queries(self) -> int:
-        """How many queries may be asked; negative for any number."""
+        """The largest number of queries; negative for no limit."""
         return -1
 
     def _redraws(self) -> bool:
-        """Whether the threshold's noise is drawn anew after each "above"."""
+        """Whether the threshold's noise is redrawn after each "above"."""
         return False
 
     def start(
@@ -150,10 +159,10 @@ class ThresholdStream(Releasable):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> ThresholdSession:
-        """Returns a session that is asked one query at a time, until it halts.
+        """Returns a session that takes one query at a time, until it halts.
 
-        The cost of the whole stream is recorded here, once, whatever is asked later. Queries may depend on the answers
-        before. Arguments and errors are those of ``release``.
+        The cost of the whole stream is recorded here, once. Queries may depend on earlier answers. Arguments and errors
+        are those of ``release``.
         """
         source = check_noise(noise)
         return self._charged(lambda: self._open(source), source, ledger, name, reads)
@@ -177,12 +186,12 @@ class ThresholdStream(Releasable):
     def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[Any]:
         """Returns answers of shape (runs, queries) for the true values of the queries, of shape (queries,).
 
-        An entry is 1 for "above", 0 for "below", and −1 after the halt, where the query was not asked; ``release``
-        returns one such row. What is drawn is bounded by the queries that are asked.
+        An entry is 1 for "above", 0 for "below", and −1 after the halt, where the query is not asked; ``release``
+        returns one such row.
 
         Raises:
-          InvalidArgumentError: there is no query, a value is not numeric or not finite, ``runs`` is no integer ≥ 1, or
-            ``rng`` no generator.
+          InvalidArgumentError: there is no query, a value is not numeric or not finite, ``runs`` is not an integer ≥ 1,
+            or ``rng`` is not a generator.
         """
         gaps = (self._queries("value", value) - self.threshold) / self.query_scale
         source, count = arguments.generator(rng), arguments.run_count(runs, len(gaps))
@@ -194,7 +203,7 @@ class ThresholdStream(Releasable):
     def _simulate(self, gaps: FloatArray, rng: np.random.Generator, bits: NDArray[np.int8]) -> None:
         """Fills ``bits``, of shape (queries, runs); all numbers are in units of the queries' noise."""
         kind, ratio = self._kind(), self.threshold_scale / self.query_scale
-        runs: Any = slice(None)  # which runs are still looked at; some of these have halted: their limit is infinite
+        runs: Any = slice(None)  # the active runs; some of these have halted: their limit is infinite
         size = bits.shape[1]
         limits, noisy = np.empty(size), np.empty(size)
         kind.draw(rng, limits)
@@ -223,20 +232,20 @@ class ThresholdStream(Releasable):
                 limits, left, halted, noisy = limits[keep], left[keep], halted[keep], noisy[: runs.size]
 
     def decode(self, output: ArrayLike) -> tuple[int, ...] | None:
-        """Returns one run's bits up to the halt as its reader sees them, or None if no query was reported as above.
+        """Returns the bits of one run up to the halt, or None if no query was reported as above.
 
         Raises:
-          InvalidArgumentError: it is no row of ``simulate``'s output.
+          InvalidArgumentError: it is not a row of ``simulate``'s output.
         """
         (row,) = self._outputs(np.asarray(output)[np.newaxis], None)
         return tuple(int(bit) for bit in row if bit != NOT_ASKED) if (row == ABOVE).any() else None
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns the values of 4 + ``answers`` queries, all equal to the threshold in the first world.
+        """Returns the values of 4 + ``answers`` queries, all equal to the threshold in the first value.
 
-        In the second the first four go up and the others down (or stay, if monotone), by the sensitivity, so that
-        "below" four times and "above" ever after is the telling output. Its loss nears ε only as the number of queries
-        below grows and such an output becomes rare; with four, a test can still see it happen.
+        In the second the first four rise and the others fall (or stay, if monotone), by the sensitivity, so the most
+        informative output is "below" four times and then "above" throughout. Its loss approaches ε only as the number
+        of leading queries grows and the output becomes rare; with four, a test can still observe it.
         """
         value = np.full(arguments.array_length("answers", self.answers, 4 + self.answers), self.threshold)
         change = np.full(len(value), 0.0 if self.monotone else -self.sensitivity)
@@ -244,13 +253,13 @@ class ThresholdStream(Releasable):
         return value, value + change
 
     def log_probability(self, output: ArrayLike, value: ArrayLike) -> FloatArray:
-        """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, queries) as ``simulate`` makes them.
+        """Returns ln P(output | value), shape (runs,), for outputs of shape (runs, queries) of ``simulate``.
 
-        By quadrature over the threshold's noise, to about 12 digits; the time is in proportion to the number of
-        distinct outputs, times the queries, times the span of the queries in units of the smaller scale.
+        By quadrature over the threshold's noise, to about 12 digits; the time is proportional to the number of distinct
+        outputs, times the number of queries, times their span in units of the smaller scale.
 
         Raises:
-          InvalidArgumentError: the outputs or the value have another form.
+          InvalidDataError: the outputs or the value do not have this form.
           NumericalError: the values of the queries are too far apart for the scales.
         """
         queries = self._queries("value", value)
@@ -264,7 +273,7 @@ class ThresholdStream(Releasable):
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, queries).
 
         Raises:
-          As ``log_probability``.
+          as for ``log_probability``.
         """
         return self.log_probability(output, value0) - self.log_probability(output, value1)
 
@@ -272,10 +281,10 @@ class ThresholdStream(Releasable):
         """Returns t such that with probability at least 1 − ``beta`` no answer among ``queries`` is off by more than t.
 
         That is, each query reported as above is at least threshold − t, and each reported as below at most
-        threshold + t (Dwork & Roth 2014, Thm 3.24, with both tails exact); of releases as of simulations.
+        threshold + t (Dwork & Roth 2014, Thm 3.24, with both tails exact). It holds for releases and simulations.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``queries`` no integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), or ``queries`` is not an integer ≥ 1.
           NumericalError: the scales are too far from each other, or from the sensitivity, for a release.
         """
         failure = validate.probability("beta", beta, open=True) / 2  # half for the thresholds, half for the queries
@@ -307,17 +316,17 @@ class ThresholdStream(Releasable):
                 "output",
                 output,
                 "is not an output of this mechanism",
-                f"expected {ABOVE} or {BELOW} up to the halt, which is at {ABOVE} number {self.answers}, "
+                f"expected {ABOVE} or {BELOW} up to the halt, which is at the {ABOVE} number {self.answers}, "
                 f"and {NOT_ASKED} after it",
             )
         return rows.astype(np.int8)
 
 
 def checked_query(query: object) -> Number:
-    """Returns the true value of a query; an integer or a fraction stays one, however large.
+    """Returns the true value of a query; integers and fractions stay exact.
 
     Raises:
-      InvalidArgumentError: it is no finite number.
+      InvalidDataError: ``query`` is not a finite number.
     """
     if isinstance(query, numbers.Integral) and not isinstance(query, bool):
         return int(query)
@@ -325,9 +334,9 @@ def checked_query(query: object) -> Number:
 
 
 def to_steps(value: Number, step: float) -> int:
-    """Returns the nearest whole number of steps of a grid of step 2^k, in exact arithmetic, clipped to ±2^61.
+    """Returns the nearest whole number of steps of a grid with step 2^k, in exact arithmetic, clipped to ±2^61.
 
-    Two values at a distance of d are at most ⌊d/step⌋ + 1 steps apart.
+    Two values at distance d are at most ⌊d/step⌋ + 1 steps apart.
     """
     numerator, denominator = value.as_integer_ratio()
     up, down = step.as_integer_ratio()
@@ -336,5 +345,5 @@ def to_steps(value: Number, step: float) -> int:
 
 
 def one_of(failure: float, count: int) -> float:
-    """What each of so many independent events may fail with."""
+    """Returns the failure probability of each of ``count`` independent events that together fail with ``failure``."""
     return -math.expm1(math.log1p(-failure) / count)

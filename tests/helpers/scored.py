@@ -1,4 +1,4 @@
-"""A target that gives one number a run, computed from what a mechanism publishes."""
+"""Targets of audits: scores of what a mechanism publishes, and the entries of one release."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
+
+from hockeystick.mechanisms import SimulationNoise
 
 
 @frozen
@@ -25,3 +27,13 @@ def scored(mechanism: Any) -> Scored:
     """A mechanism told by the log-likelihood ratio of its worst neighbours, the best score there is."""
     pair = mechanism.worst_case_neighbours()
     return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
+
+
+@frozen
+class ReleasedAtOnce:
+    """Releases of ``mechanism`` on seeded noise; the value of every run is a part of one large value."""
+
+    mechanism: Any
+
+    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
+        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))

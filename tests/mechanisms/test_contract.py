@@ -185,7 +185,7 @@ class Odd(accounting.PrivacyEvent):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("no event", "no PrivacyEvent"),
+        ("no event", "not a PrivacyEvent"),
         ("fickle event", "not one value"),
         ("not normalised", "not normalised"),
         ("own generator", "does not repeat"),

@@ -1,1 +1,1 @@
-"""Watching a KL divergence over time, and alarms on it."""
+"""Monitors and alarms for a KL divergence over time."""

@@ -1,7 +1,7 @@
-"""Alarms of drift: which windows have a KL(Pi || P) above a threshold, at a price that no number of windows raises.
+"""Alarms of drift: windows with a KL(Pi || P) above a threshold, at a cost independent of the number of windows.
 
-It is the sparse vector technique (see ``mechanisms.AboveThreshold``) on the average of queries of
-:class:`~hockeystick.learners.divergence.trusted.TrustedKL`. For an estimate of each window there is
+This is the sparse vector technique (see ``mechanisms.AboveThreshold``) on the average of queries of
+:class:`~hockeystick.learners.divergence.trusted.TrustedKL`. For an estimate of each window see
 ``divergence.drift.monitor``.
 """
 
@@ -32,38 +32,50 @@ def _alarms(value: object) -> int:
 
 @frozen(kw_only=True, eq=False)
 class DriftAlarms(Watch):
-    """Publishes which windows are above the threshold, up to a number of alarms, at a price that windows do not raise.
+    """Publishes which windows are above the threshold, up to a number of alarms.
 
-    The query of a window is (D - threshold)/Delta, with Delta its own sensitivity: so all have the sensitivity 1, which
-    ``AboveThreshold`` needs. epsilon is pure, for both scopes. Where windows are disjoint data (scope "record")
-    estimates cost no more; alarms pay where one client is in many windows.
+    The cost does not grow with the number of windows. The query of a window is (D - threshold)/Delta, with Delta its
+    own sensitivity, so all queries have the sensitivity 1, as ``AboveThreshold`` requires. It is pure ε-DP for both
+    scopes. If windows are disjoint data (scope "record"), estimates cost no more; alarms are useful if one client is in
+    many windows.
 
     Args:
         reference, threshold, epsilon, scope, group, samples, multiplier, logarithm: As for :class:`DriftMonitor`.
-        alarms: After so many the watch ends.
+        alarms: The number of alarms after which the watch ends.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, DriftAlarms
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> counts = ([500, 500], [510, 490], [990, 10])  # of two symbols in three windows
+        >>> windows = [ClientCounts.of_records([0, 0], [0, 1], times=one, symbol_count=2) for one in counts]
+        >>> alarms = DriftAlarms(reference=[0.5, 0.5], threshold=0.5, epsilon=20.0)
+        >>> session, rng = alarms.start(noise=SimulationNoise(1)), np.random.default_rng(1)
+        >>> [session.look(data, rng) for data in windows], session.halted
+        ([False, False, True], True)
     """
 
     alarms: int = field(default=1, converter=_alarms)
 
     def mechanism(self) -> AboveThreshold:
-        """What compares the queries with 0."""
+        """Returns the mechanism that compares the queries with 0."""
         return AboveThreshold.calibrated(0.0, epsilon=self.epsilon, answers=self.alarms)
 
     def event(self) -> PrivacyEvent:
-        """What the whole watch costs."""
+        """Returns the cost of the whole watch."""
         return self.mechanism().event()
 
     def graph(self) -> AccountantGraph:
-        """The plan: one release, of the windows that are above."""
+        """Returns the plan: one release, which tells the windows above the threshold."""
         return self.plan(1).release("alarms", self.event(), reads=("windows", "coins"))
 
     def query(self, data: ClientCounts, rng: np.random.Generator) -> float:
-        """(D - threshold)/Delta of one window: not private."""
+        """Returns (D - threshold)/Delta of one window: not private."""
         if not isinstance(data, ClientCounts):
-            raise InvalidDataError("data", data, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is not a ClientCounts")
         average = self.average(data.records(), rng)
         distance = average.sensitivity(self.multiplier, group=self.group) * _UP
         return (average.value(data, self.multiplier) - self.threshold) / distance
@@ -71,9 +83,10 @@ class DriftAlarms(Watch):
     def start(
         self, *, noise: Noise | None = None, ledger: AnyLedger | None = None, reads: Iterable[str] | None = None
     ) -> AlarmSession:
-        """A session that is asked window by window; all of its cost is recorded here. Arguments as for a monitor's.
+        """Returns a session that takes one window at a time; its whole cost is recorded here.
 
-        It holds the noise of the threshold, which is secret, so that there are no checkpoints of it.
+        The arguments are those of :meth:`DriftMonitor.start`. The session holds the secret noise of the threshold, so
+        it has no checkpoints.
         """
         name = None if ledger is None else "alarms"
         source, mechanism = check_noise(noise), self.mechanism()
@@ -81,33 +94,33 @@ class DriftAlarms(Watch):
         def begun() -> ThresholdSession:
             return mechanism.start(noise=source)
 
-        asked = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        return AlarmSession(self, asked)
+        stream = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return AlarmSession(self, stream)
 
     def simulate(
         self, data: Sequence[ClientCounts], coins: np.random.Generator, rng: np.random.Generator, runs: int
     ) -> npt.NDArray[np.int8]:
-        """Answers of shape (runs, windows): 1 "above", 0 "below", -1 not asked any more."""
+        """Returns answers of shape (runs, windows): 1 for "above", 0 for "below", -1 after the last alarm."""
         queries = [self.query(own, coins) for own in items("data", data, data=True)]
         return np.asarray(self.mechanism().simulate(queries, rng, runs))
 
 
 class AlarmSession:
-    """One watch for alarms; ``DriftAlarms.start``."""
+    """One watch for alarms, started by :meth:`DriftAlarms.start`; see :class:`DriftAlarms`."""
 
     def __init__(self, watch: DriftAlarms, stream: ThresholdSession) -> None:
         self._watch, self._stream = watch, stream
 
     @property
     def halted(self) -> bool:
-        """Whether all alarms were given."""
+        """Whether all alarms have been given."""
         return self._stream.halted
 
     def look(self, data: ClientCounts, rng: np.random.Generator) -> bool:
-        """Whether the next window is reported as above the threshold.
+        """Returns whether the next window is reported as above the threshold.
 
         Raises:
-            StreamHaltedError: all alarms were given.
-            InvalidArgumentError: data that do not fit the watch.
+            StreamHaltedError: all alarms have been given.
+            InvalidArgumentError: the data do not fit the watch.
         """
         return bool(self._stream.ask(self._watch.query(data, rng)))

@@ -1,8 +1,8 @@
-"""Watches how far private data drift from a public reference, window by window, on a budget: estimates and intervals.
+"""A monitor of the drift of private data from a public reference, window by window, within a privacy budget.
 
 For each window an estimate of KL(Pi || P) is published, with a confidence interval and whether that is above a
 threshold. With scope "record" (see ``divergence.drift.watch``) windows are disjoint data, and each has the whole
-budget; with scope "client" they share it. For alarms without estimates there is ``divergence.drift.alarms``.
+budget; with scope "client" they share it. For alarms without estimates see ``divergence.drift.alarms``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import (
@@ -39,7 +39,7 @@ from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.drift.watch import Watch
 from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation
+from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation, wider
 from hockeystick.mechanisms import Gaussian, Laplace
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
@@ -65,15 +65,15 @@ def _confidence(value: object) -> float:
 
 @frozen(kw_only=True)
 class DriftLook:
-    """What is published of one window.
+    """The published result for one window; see :class:`DriftMonitor`.
 
     Attributes:
-        window: 0, 1, ... in the order in which they were looked at.
-        estimate: Of KL(Pi || P), with noise.
-        noise_deviation: Standard deviation of the noise in it.
-        low, high: A confidence interval, within what the divergence can be.
+        window: The index of the window, in the order of the looks.
+        estimate: The estimate of KL(Pi || P), with noise.
+        noise_deviation: The standard deviation of its noise.
+        low, high: A confidence interval, within the possible divergences.
         finding: Whether the interval is "above" the threshold, "below" it, or "unclear".
-        simulated: Whether the noise was, so that it is no release.
+        simulated: Whether the noise was simulated, so that it is not a release.
     """
 
     window: int
@@ -91,20 +91,32 @@ class DriftMonitor(Watch):
 
     Args:
         reference: Pi, shape (k,), public.
-        threshold: What drifts are compared with, >= 0, public.
+        threshold: The public divergence >= 0 that intervals are compared with.
         epsilon, delta: The budget of the whole watch; delta may be 0 for Laplace noise.
-        windows: For how many windows it is.
-        scope: "record" or "client"; see the module.
-        group: With scope "client", the most records of a client in one window.
-        samples: T symbols are drawn anew for each window; None (or T >= k) asks for all, weighted by the reference.
-        multiplier: lambda >= 0, with samples. At 0 intervals are best: they hold for any data of these sizes, and far
-            larger ratios are possible than logarithms.
-        logarithm: Smoothed(1.0) by default; AssumedCounts is possible.
+        windows: The number of windows.
+        scope: "record" or "client"; see ``divergence.drift.watch``.
+        group: With scope "client", the largest number of records of a client in one window.
+        samples: T, the number of symbols that are drawn anew for each window; None (or T >= k) asks for all, weighted
+            by the reference.
+        multiplier: λ ≥ 0, with samples. At 0 intervals are shortest: they hold for any data of these sizes, among which
+            ratios vary far more than logarithms.
+        logarithm: Smoothed(1.0) by default, or AssumedCounts.
         noise: "auto", "laplace" or "gaussian".
-        confidence: Of each interval by itself.
+        confidence: The confidence level of each single interval.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, DriftMonitor
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> monitor = DriftMonitor(reference=[0.5, 0.5], threshold=0.1, epsilon=10.0, windows=12)
+        >>> session = monitor.start(noise=SimulationNoise(1))
+        >>> data = ClientCounts.of_records([0, 0], [0, 1], times=[900, 100], symbol_count=2)
+        >>> look = session.look(data, np.random.default_rng(1))  # the exact divergence is 0.51
+        >>> round(look.estimate, 2), round(look.low, 2), round(look.high, 2), look.finding
+        (0.53, 0.43, 0.64, 'above')
     """
 
     delta: float = field(default=0.0, converter=_delta)
@@ -118,10 +130,10 @@ class DriftMonitor(Watch):
         object.__setattr__(self, "_mechanism", self._calibrated())
 
     def _calibrated(self) -> Additive:
-        """The noise on a query of sensitivity 1 with which the shared looks meet the budget."""
+        """The noise on a query of sensitivity 1 for which all looks that share the budget meet it."""
         one_of("noise", self.noise, "auto", "laplace", "gaussian")
         if self.noise == "gaussian" and self.delta == 0.0:
-            raise InvalidArgumentError("delta", self.delta, "is no δ for Gaussian noise", "give one above 0")
+            raise InvalidArgumentError("delta", self.delta, "is too small for Gaussian noise", "give one above 0")
         shared = 1 if self.scope == "record" else self.windows
         found: list[Additive] = []
         if self.noise != "gaussian":
@@ -135,26 +147,26 @@ class DriftMonitor(Watch):
             found.append(Gaussian(sigma * math.sqrt(shared)))
         least, step = min(found, key=deviation), 2.0**-50
         while accounting.epsilon(compose((least.event(), shared)), self._at(least)).upper > self.epsilon:
-            least, step = _wider(least, 1.0 + step), 2.0 * step  # the accountant's bound is above by its rounding
+            least, step = wider(least, 1.0 + step), 2.0 * step  # the accountant's bound includes its rounding
         return least
 
     def _at(self, mechanism: Additive) -> float:
-        """The δ at which the budget is met: Laplace noise for a single look needs none."""
+        """The δ at which the budget is met: 0 for Laplace noise and a single look."""
         return 0.0 if isinstance(mechanism, Laplace) and self.scope == "record" else self.delta
 
     def event(self) -> PrivacyEvent:
-        """What one look costs whoever is in that window."""
+        """Returns the cost of one look for the records of its window."""
         return self._mechanism.event()
 
     def graph(self) -> AccountantGraph:
-        """The plan: a look at each window, at disjoint data or at the same clients'."""
+        """Returns the plan: a look at each window, of disjoint data or of the same clients."""
         if self.scope == "record":
             reach = SAME if self.windows > 1 else None
             return self.plan(self.windows).release("look", self.event(), reads=("windows", "coins"), reach=reach)
         return self.plan(1).release("look", self.event(), reads=("windows", "coins"), count=self.windows)
 
     def estimator(self, average: QueryAverage) -> TrustedKL:
-        """What releases the estimate of one window."""
+        """Returns the estimator of one window."""
         distance = average.sensitivity(self.multiplier, group=self.group)
         unit = self._mechanism
         scaled = (
@@ -167,12 +179,12 @@ class DriftMonitor(Watch):
     def start(
         self, *, noise: Noise | None = None, ledger: AnyLedger | None = None, reads: Iterable[str] | None = None
     ) -> MonitorSession:
-        """A session that looks at one window after the other.
+        """Returns a session that looks at one window after the other.
 
         Args:
-            noise: ``SimulationNoise`` to run it repeatably; that is no release.
-            ledger: An outer budget that each look is charged to, too, as "look"; a ``DurableLedger`` outlasts crashes.
-            reads: What a look reads, for a ``FilteredLedger``.
+            noise: ``SimulationNoise`` runs it repeatably; the output is then not a release.
+            ledger: An additional ledger that each look is charged to as "look"; a ``DurableLedger`` survives crashes.
+            reads: The sources that a look reads, for a ``FilteredLedger``.
 
         Raises:
             SecureReleaseUnavailableError: there is no secure source of noise.
@@ -187,12 +199,13 @@ class DriftMonitor(Watch):
         ledger: AnyLedger | None = None,
         reads: Iterable[str] | None = None,
     ) -> MonitorSession:
-        """The session that wrote a checkpoint; arguments as for :meth:`start`.
+        """Returns the session that wrote a checkpoint; arguments as for :meth:`start`.
 
-        A checkpoint holds no noise, but resumed twice it spends twice: charge a ``DurableLedger`` where that may be.
+        A checkpoint contains no noise, but to resume twice spends the budget twice: charge a ``DurableLedger`` to
+        prevent it.
 
         Raises:
-            InvalidArgumentError: it is no checkpoint of this monitor, or was changed.
+            InvalidArgumentError: ``checkpoint`` is not a checkpoint of this monitor, or was changed.
         """
         found = self.start(noise=noise, ledger=ledger, reads=reads)
         body = unseal(
@@ -200,7 +213,7 @@ class DriftMonitor(Watch):
         )
         looks = body.get("looks")
         if isinstance(looks, bool) or not isinstance(looks, int) or not 0 <= looks <= self.windows:
-            raise refused("says of no number of looks that were made")
+            raise refused("does not contain a valid number of looks")
         if looks:
             found._ledger.record("look", count=looks, simulated=found._noise.simulated)
         return found
@@ -212,11 +225,11 @@ class DriftMonitor(Watch):
     def simulate(
         self, windows: Sequence[QueryAverage], data: Sequence[ClientCounts], rng: np.random.Generator, runs: int
     ) -> FloatArray:
-        """Estimates with independent noise, shape (runs, windows), of windows whose coins are tossed already."""
+        """Returns estimates with independent noise, shape (runs, windows), for windows whose coins are tossed."""
         own = items("data", data, data=True)
         if len(own) > self.windows:
             reason = f"are more windows than the {self.windows} that the budget is for"
-            raise InvalidDataError("data", data, reason, "give fewer, or a monitor for more")
+            raise InvalidDataError("data", data, reason, "give fewer, or use a monitor for more")
         if len(own) != len(windows) or not own:
             raise InvalidDataError("data", data, f"is not one ClientCounts for each of {len(windows)} windows")
         drawn = [
@@ -226,10 +239,10 @@ class DriftMonitor(Watch):
         return np.stack(drawn, axis=1)
 
     def interval(self, average: QueryAverage, estimates: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The ends of intervals for KL(Pi || P) of a window, given published estimates of it, of any shape.
+        """Returns the ends of confidence intervals for KL(Pi || P) of a window, for published estimates of any shape.
 
-        They hold what ``divergence.intervals`` says, by the law of the noise and, with samples, a public bound of the
-        queries' variance. An end is within what the divergence can be.
+        See ``divergence.intervals``: they follow from the law of the noise and, with samples, a public bound on the
+        variance of the queries. The ends are within the possible divergences.
         """
         return self._interval(average, self.estimator(average).mechanism, array("estimates", estimates))
 
@@ -247,13 +260,16 @@ class DriftMonitor(Watch):
 
 @frozen
 class _Identity:
-    """What a checkpoint is bound to."""
+    """The monitor that a checkpoint belongs to."""
 
     text: str
 
 
 class MonitorSession:
-    """One watch: looks at windows in their order, each paid for before its noise is drawn. ``DriftMonitor.start``."""
+    """One watch, started by :meth:`DriftMonitor.start`: looks at windows in order, each charged before noise is drawn.
+
+    See :class:`DriftMonitor`.
+    """
 
     def __init__(
         self, monitor: DriftMonitor, noise: Noise, ledger: AnyLedger | None, reads: Iterable[str] | None
@@ -264,19 +280,19 @@ class MonitorSession:
 
     @property
     def looks(self) -> int:
-        """How many windows were looked at."""
+        """The number of looks so far."""
         return self._ledger.recorded("look")
 
     def look(self, data: ClientCounts, rng: np.random.Generator) -> DriftLook:
-        """Publishes what is found of the next window.
+        """Publishes the estimate of the next window.
 
         Args:
-            data: The counts of its records.
-            rng: Of the public coins; its state must depend on no data.
+            data: The counts of the records of the window.
+            rng: The source of the public coins; its state must not depend on data.
 
         Raises:
-            RefinementError: all windows of the budget were looked at; nothing was drawn.
-            InvalidArgumentError: data that do not fit the monitor.
+            RefinementError: the budget covers no further window; nothing is drawn.
+            InvalidArgumentError: the data do not fit the monitor.
             HockeystickError: the outer ledger refuses.
         """
         monitor, window = self._monitor, self.looks
@@ -285,7 +301,7 @@ class MonitorSession:
             raise RefinementError("look", reason)
         self._ledger.check("look")
         if not isinstance(data, ClientCounts):
-            raise InvalidDataError("data", data, "is no ClientCounts")
+            raise InvalidDataError("data", data, "is not a ClientCounts")
         average = monitor.average(data.records(), rng)
         estimator = monitor.estimator(average)
 
@@ -310,15 +326,15 @@ class MonitorSession:
         )
 
     def guarantee(self) -> Guarantee:
-        """That of the whole budget, whatever was looked at so far."""
+        """Returns the guarantee of the whole budget, which does not depend on the looks so far."""
         return self._ledger.guarantee()
 
     def reading(self, delta: float) -> OdometerReading:
-        """What the looks so far cost, by an odometer: no guarantee."""
+        """Returns the cost of the looks so far, by an odometer: not a guarantee."""
         return self._ledger.reading(delta)
 
     def checkpoint(self) -> dict[str, object]:
-        """How far the watch is, as a value for ``json.dumps``; it tells nothing of the data."""
+        """Returns the state of the watch as a value for ``json.dumps``; it contains no data."""
         return seal(
             {"looks": self.looks},
             kind=_KIND,
@@ -326,9 +342,3 @@ class MonitorSession:
             learner=self._monitor._identity(),
             simulated=self._noise.simulated,
         )
-
-
-def _wider(mechanism: Additive, factor: float) -> Additive:
-    if isinstance(mechanism, Gaussian):
-        return evolve(mechanism, sigma=mechanism.sigma * factor)
-    return evolve(mechanism, scale=mechanism.scale * factor)

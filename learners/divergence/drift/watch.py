@@ -1,11 +1,10 @@
-"""What a watch for drift asks of each window: the query that monitors and alarms of private KL estimates share.
+"""The query of a watch for drift on each window, which monitors and alarms share.
 
-A server is trusted with the counts (see :class:`~hockeystick.learners.divergence.trusted.TrustedKL`). Which window a
-record is
-in, and how many records a client has in it, is public. ``scope`` says what neighbouring data differ in:
+The server is trusted with the counts (see :class:`~hockeystick.learners.divergence.trusted.TrustedKL`). The window of a
+record, and the number of records of a client in it, are public. ``scope`` is the difference of neighbouring data sets:
 
-* "record": in one record's symbol, hence in one window. Windows are then disjoint data.
-* "client": in the symbols of all records of one client, at most ``group`` in each window. All windows are its data.
+* "record": the symbol of one record, hence of one window. Windows are then disjoint data.
+* "client": the symbols of all records of one client, at most ``group`` in each window, hence of all windows.
 
 What is watched is KL(Pi || P) of the window's own frequencies P, with the pseudo-count.
 """
@@ -40,14 +39,14 @@ def _samples(value: object) -> int | None:
 def _logarithm(value: object) -> Smoothed | AssumedCounts:
     if not isinstance(value, Smoothed | AssumedCounts):
         raise InvalidArgumentError(
-            "logarithm", value, "leaves frequencies of 0, of which no divergence can be watched", "use Smoothed()"
+            "logarithm", value, "leaves frequencies of 0, for which the divergence is infinite", "use Smoothed()"
         )
     return value
 
 
 @frozen(kw_only=True, eq=False)
 class Watch:
-    """Base of what is published window by window; its fields are described there."""
+    """Base of :class:`DriftMonitor`, which describes the fields, and of :class:`DriftAlarms`."""
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
     threshold: float = field(converter=_threshold)
@@ -61,20 +60,20 @@ class Watch:
     def __attrs_post_init__(self) -> None:
         one_of("scope", self.scope, "record", "client")
         if self.scope == "record" and self.group != 1:
-            raise InvalidArgumentError("group", self.group, "is more than a record", 'use scope="client"')
+            raise InvalidArgumentError("group", self.group, "is more than one record", 'use scope="client"')
         if self.samples is None and self.multiplier != 0.0:
-            reason = "has no effect where all symbols are asked for"
+            reason = "has no effect if all symbols are asked for"
             raise InvalidArgumentError("multiplier", self.multiplier, reason, "leave it out, or give samples")
 
     def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
-        """What is asked of everybody in one window.
+        """Returns the query of one window, with all its clients as the cohort.
 
         Args:
-            client_records: How many records each client has in it, shape (n,): public.
-            rng: Of the public coins; not used where all symbols are asked for.
+            client_records: The public number of records of each client in it, shape (n,).
+            rng: The source of the public coins; not used if all symbols are asked for.
 
         Raises:
-            InvalidArgumentError: a window without records, or a client with more than ``group``, with scope "client".
+            InvalidArgumentError: the window has no records, or with scope "client" a client has more than ``group``.
         """
         own = np.asarray(client_records)
         if self.scope == "client" and own.size and own.max() > self.group:
@@ -92,13 +91,13 @@ class Watch:
         )
 
     def unit(self) -> str:
-        """What neighbouring data differ in."""
+        """Returns a description of the difference between neighbouring data sets."""
         if self.scope == "record":
             return "the symbol of one record"
         return f"the symbols of one client's records, at most {self.group} in each window"
 
     def plan(self, size: int) -> AccountantGraph:
-        """The graph before its release: ``size`` blocks of data, the public coins, and what is assumed."""
+        """Returns the graph before its release: ``size`` blocks of data, the public coins and the assumptions."""
         assumed = [
             f"neighbours differ in {self.unit()}; in which window a record is, and how many a client has, is public",
             "the server, which is trusted, sees the counts",

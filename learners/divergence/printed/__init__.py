@@ -1,1 +1,1 @@
-"""The estimators and claims as the paper prints them."""
+"""The estimators and the claims as printed in the paper."""

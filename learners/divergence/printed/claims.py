@@ -1,14 +1,14 @@
-"""What is printed about the privacy of KL estimates, beside what is delivered: claims with verdicts, no certificates.
+"""The printed claims about the privacy of KL estimates beside the delivered privacy: verdicts, not certificates.
 
-Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478). Every claim here is the printed one, the exact epsilon that its
-noise delivers at the same delta to each adversary, and so a verdict. Neighbours differ in one record (replace-one).
+Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478). Every claim has the printed (ε, δ), the exact ε that its noise
+delivers at the same δ against each adversary, and hence a verdict. Neighbours differ in one record (replace-one).
 
 * Corollary 3.1 has a *variance* 2 ln(1.25/delta) Delta/epsilon: not scale-free, too little for small epsilon.
-* Theorem 4.6: two sums with the noise of one, or literally with one draw. Who sees both sums takes the noise off.
+* Theorem 4.6: two sums with the noise of one, or literally with one draw, which anyone who sees both can subtract.
 * Theorems 4.9 and 4.10: sensitivities, the first true, the second false.
 * Theorem 4.11: noise for N "samples" on frequencies of another N, fresh for every repetition of a symbol.
 
-To be private, use ``TrustedKL``, ``AggregatedKL`` and ``DistributedKL``.
+For private estimates use ``TrustedKL``, ``AggregatedKL`` and ``DistributedKL``.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _SOURCE = "Scott, Biswas, Cormode & Maple 2024, "
 
 @frozen
 class Delivered:
-    """What one adversary's epsilon really is.
+    """The exact ε against one adversary.
 
     Attributes:
-        threat: What the adversary sees.
-        epsilon: Exact, rounded up; infinite where some event has probability 0 in one world only.
-        reason: Why.
+        threat: The view of the adversary.
+        epsilon: The exact ε, rounded up; infinite if an event has probability 0 under one of two neighbours only.
+        reason: The reason for its size.
     """
 
     threat: ThreatModel
@@ -60,35 +60,35 @@ class Delivered:
 
 @frozen
 class PrintedClaim:
-    """A printed (epsilon, delta) with what its noise delivers.
+    """A printed (ε, δ) with the privacy that its noise delivers.
 
     Attributes:
         printed: The claim, and the conditions under which it is stated or could be.
-        delivered: The exact epsilon at the same delta, for each adversary that it is meant for.
+        delivered: The exact ε at the same δ, for each adversary of the claim.
     """
 
     printed: PrintedGuarantee
     delivered: tuple[Delivered, ...]
 
     def epsilon(self, threat: ThreatModel | str) -> float:
-        """What is delivered to one adversary.
+        """Returns the exact epsilon against one adversary.
 
         Raises:
-            InvalidArgumentError: no such adversary, or the claim is not meant for it.
+            InvalidArgumentError: there is no such adversary, or it is not one of the claim.
         """
         wanted = threat_model(threat)
         for found in self.delivered:
             if found.threat is wanted:
                 return found.epsilon
-        raise InvalidArgumentError("threat", wanted.value, "is no adversary of this claim")
+        raise InvalidArgumentError("threat", wanted.value, "is not an adversary of this claim")
 
     def holds(self, threat: ThreatModel | str) -> bool:
-        """Whether the claim is true of one adversary, but for the rounding of an exact calibration."""
+        """Returns whether the claim is true for one adversary, up to the rounding of an exact calibration."""
         return self.epsilon(threat) <= self.printed.epsilon * (1.0 + _ROUNDING)
 
     @property
     def verdict(self) -> Literal["holds", "fails"]:
-        """Whether it is true of all adversaries."""
+        """Whether the claim is true for all adversaries."""
         return "holds" if all(self.holds(found.threat) for found in self.delivered) else "fails"
 
 
@@ -109,10 +109,11 @@ def _exact(mu: float, delta: float) -> float:
 
 
 def classical_noise(epsilon: float, delta: float, *, sensitivity: float = 1.0) -> float:
-    """Delta sqrt(2 ln(1.25/delta))/epsilon: enough for epsilon <= 1, more than is needed, and refused beyond.
+    """Returns Delta sqrt(2 ln(1.25/delta))/epsilon, which suffices for epsilon <= 1; larger epsilon are refused.
 
     Raises:
-        InvalidArgumentError: epsilon above 1, where the formula is not proved and fails, or another bad argument.
+        InvalidArgumentError: ``epsilon`` is above 1, where the formula is not proved and fails, or another argument is
+            outside its domain.
     """
     eps, failure = _target(epsilon, delta)
     if eps > 1.0:
@@ -126,16 +127,16 @@ def classical_noise(epsilon: float, delta: float, *, sensitivity: float = 1.0) -
 
 
 def printed_noise(epsilon: float, delta: float, *, sensitivity: float = 1.0, reading: Reading = "outside") -> float:
-    """The standard deviation of Corollary 3.1: the root of 2 ln(1.25/delta) Delta/epsilon.
+    """Returns the standard deviation of Corollary 3.1: the square root of 2 ln(1.25/delta) Delta/epsilon.
 
     Args:
         epsilon, delta: The claim, delta < 1.
         sensitivity: Delta > 0.
-        reading: "outside" of the logarithm stands Delta, as defined; "inside", 2 ln(1.25 Delta/delta)/epsilon, as some
-            places have it.
+        reading: With "outside" Delta is a factor of the logarithm, as in the definition; "inside" is
+            2 ln(1.25 Delta/delta)/epsilon, as in some places of the paper.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a variance that is not positive.
+        InvalidArgumentError: an argument is outside its domain, or the variance is not positive.
     """
     eps, failure = _target(epsilon, delta)
     distance = real("sensitivity", sensitivity, low=0.0, low_open=True)
@@ -150,10 +151,10 @@ def printed_noise(epsilon: float, delta: float, *, sensitivity: float = 1.0, rea
 def corollary_3_1(
     epsilon: float, delta: float, *, sensitivity: float = 1.0, reading: Reading = "outside"
 ) -> PrintedClaim:
-    """That :func:`printed_noise` is (epsilon, delta)-DP: false for small epsilon, or large sensitivity (E1).
+    """Returns the claim that :func:`printed_noise` is (ε, δ)-DP: false for small epsilon (E1).
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     sigma = printed_noise(epsilon, delta, sensitivity=sensitivity, reading=reading)
     found = _exact(sensitivity / sigma, delta)
@@ -174,21 +175,21 @@ def trusted_claim(
     least: int = 1,
     sensitivity: float = PRINTED_SENSITIVITY,
 ) -> PrintedClaim:
-    """That exactly calibrated noise for one *constant* covers the average of drawn queries (E6).
+    """Returns the claim that noise calibrated to one *constant* covers the average of drawn queries (E6).
 
-    It does where every cohort's counts are at least 1 and lambda <= constant*N*m, which is nowhere said. What is
-    delivered beyond that is exact but for the rise of a full cell's logarithm, 1/N.
+    It does if all counts of every cohort are at least 1 and λ <= constant*N*m, which the paper does not state.
+    Otherwise the delivered ε is exact up to the rise of a full cell's logarithm, 1/N.
 
     Args:
         epsilon, delta: The claim.
         records: N of the smallest cohort.
         least_probability: m = min Pi.
-        multiplier: lambda >= 0.
-        least: h_min >= 1, that every count of every cohort is assumed to reach.
+        multiplier: λ ≥ 0.
+        least: h_min >= 1, a lower bound on every count of every cohort, by assumption.
         sensitivity: The constant.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     mu, constant = _distance(*_target(epsilon, delta)), real("sensitivity", sensitivity, low=0.0, low_open=True)
     mass = integer("records", records, low=1) * real(
@@ -208,28 +209,28 @@ def trusted_claim(
 def theorem_4_6(
     epsilon: float, delta: float, *, logs: float, ratios: float, noise: Noise = "one draw", sign: Sign = "printed"
 ) -> PrintedClaim:
-    """That two sums, each with 1/sqrt(2) of the trusted server's noise, are (epsilon, delta)-DP: false (E3 to E6).
+    """Returns the claim that two sums, each with 1/sqrt(2) of the noise, are (ε, δ)-DP: false (E3 to E6).
 
-    Printed is one symbol for the noise of both, and a proof with the variance of one draw. Read as two draws, the
-    difference is as private as claimed, but the server sees both sums.
+    The paper has one symbol for the noise of both sums, and a proof with the variance of one draw. With two independent
+    draws the difference is as private as claimed, but the server sees both sums.
 
     Args:
         epsilon, delta: The claim; the trusted server's noise is calibrated exactly, to the larger sensitivity.
-        logs, ratios: Sensitivities of V and of lambda*U, not both 0.
+        logs, ratios: The sensitivities of V and of λ·U, not both 0.
         noise: "one draw" in both sums, as printed, or "independent".
-        sign: Of V in the output: (A + B)/T as "printed", or (B - A)/T as "corrected".
+        sign: The sign of V in the output: (A + B)/T as "printed", or (B - A)/T as "corrected".
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     mu = _distance(*_target(epsilon, delta))
     a, b = real("logs", logs, low=0.0), real("ratios", ratios, low=0.0)
     most = max(a, b)
     if most == 0.0:
-        raise InvalidArgumentError("logs", logs, "is 0 as ratios are: nothing is released")
+        raise InvalidArgumentError("logs", logs, "is 0, as is ratios: nothing is released")
     if noise not in ("one draw", "independent") or sign not in ("printed", "corrected"):
         raise InvalidArgumentError("noise", (noise, sign), "is unknown", 'use "one draw" or "independent"')
-    # A record moves V and lambda*U the same way, so that their sum moves by a + b, their difference by the larger.
+    # A record moves V and λ·U in the same direction, so their sum moves by a + b, their difference by the larger.
     moves = a + b if sign == "printed" else most
     if noise == "independent":
         output = Delivered(ThreatModel.OUTPUT, _exact(mu * moves / most, delta), "noise of twice half the variance")
@@ -250,12 +251,12 @@ def theorem_4_6(
 
 
 def theorem_4_9(*, least: int = 2) -> Condition:
-    """That the sensitivity of KL(Pi || P) itself is below 0.7 where all counts are at least 2: true, and loose (E7).
+    """Returns the condition that KL has a sensitivity below 0.7 if all counts are at least 2: true, loose (E7).
 
     Its supremum over references is ln(1 + 1/least): ln(3/2) for 2, and ln 2, still below 0.7, for 1.
 
     Raises:
-        InvalidArgumentError: ``least`` is no integer >= 1.
+        InvalidArgumentError: ``least`` is not an integer >= 1.
     """
     supremum = math.log1p(1.0 / AssumedCounts(least).least)
     return Condition("sensitivity of KL < 0.7", supremum, PRINTED_SENSITIVITY, supremum < PRINTED_SENSITIVITY)
@@ -263,13 +264,13 @@ def theorem_4_9(*, least: int = 2) -> Condition:
 
 @frozen(kw_only=True)
 class QueryChange:
-    """How far one query moves between neighbours if the multiplier depends on the data, and bounds of that.
+    """The change of a query between neighbours if the multiplier depends on the data, and bounds on it.
 
     Attributes:
-        change: The largest over all symbols.
-        printed: Theorem 4.10's bound.
-        proof: The bound that its proof ends with.
-        corrected: What does hold where counts are at least 2.
+        change: The largest change over all symbols.
+        printed: The bound of Theorem 4.10.
+        proof: The bound at the end of its proof.
+        corrected: A true bound for counts of at least 2.
     """
 
     change: float
@@ -279,22 +280,22 @@ class QueryChange:
 
     @property
     def printed_holds(self) -> bool:
-        """Whether the printed bound is one, here."""
+        """Whether the printed bound holds here."""
         return self.change <= self.printed
 
 
 def theorem_4_10(
     pi: npt.ArrayLike, counts: npt.ArrayLike, neighbour: npt.ArrayLike, *, first: float, second: float
 ) -> QueryChange:
-    """The sensitivity bound for a multiplier that depends on the data, tried on two neighbours: it is false (E8).
+    """Returns the bound for a multiplier that depends on the data, tried on two neighbours: it is false (E8).
 
     Args:
         pi: The reference, shape (k,).
         counts, neighbour: Histograms of the same size, shape (k,), all counts at least 1.
-        first, second: The multipliers that go with them.
+        first, second: The multipliers for the two histograms.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or histograms that are no neighbours.
+        InvalidArgumentError: an argument is outside its domain, or the histograms are not neighbours.
     """
     law = kl_sensitivity.reference(pi)
     here, there = (array("counts", given, shape=law.shape, low=1.0) for given in (counts, neighbour))
@@ -328,21 +329,21 @@ def theorem_4_11(
     multiplicities: npt.ArrayLike = (1, 1),
     one_cell: bool = False,
 ) -> PrintedClaim:
-    """That noisy frequencies for sensitivity sqrt(2)/N are (epsilon, delta)-DP: it depends on N, and on repeats.
+    """Returns the claim that noisy frequencies for the sensitivity sqrt(2)/N are (ε, δ)-DP.
 
-    True for N the records of one fixed cohort and symbols that are asked for once; false where N is the number of
-    samples and above that (E9), where a symbol's repetitions have noise of their own (E10), and where a record takes
-    part in more than one round's cohort (E11; its rounds are multiplicities then).
+    It is true if N is the number of records of one fixed cohort and symbols are asked for once. It is false if N is the
+    number of samples and larger than that (E9), if repetitions of a symbol have their own noise (E10), and if a record
+    is in the cohorts of several rounds (E11; its rounds are then the multiplicities).
 
     Args:
         epsilon, delta: The claim; noise is calibrated exactly.
-        records: N of the cohort, by which counts are divided.
-        printed_records: The N that noise is calibrated for; that of the cohort by default.
-        multiplicities: How often each symbol's frequency is published.
-        one_cell: Whether noise is for a sensitivity of 1/N, as if a record moved one cell.
+        records: N of the cohort, the denominator of frequencies.
+        printed_records: The N for which the noise is calibrated; by default that of the cohort.
+        multiplicities: The number of times that each symbol's frequency is published.
+        one_cell: Whether the noise is for a sensitivity of 1/N, as if a record moved only one cell.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     mu, n = _distance(*_target(epsilon, delta)), integer("records", records, low=1)
     used = n if printed_records is None else integer("printed_records", printed_records, low=1)
@@ -361,10 +362,10 @@ def theorem_4_11(
 
 
 def delta_warnings(delta: float, *, records: int) -> tuple[PresetWarning, ...]:
-    """A warning if delta exceeds 1/N: publishing one record at random would be as private (E19).
+    """Returns a warning if delta exceeds 1/N: to publish one random record would be as private (E19).
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
     """
     failure, n = probability("delta", delta), integer("records", records, low=1)
     if failure <= 1.0 / n:

@@ -1,20 +1,19 @@
-"""What a noisy estimate of KL(Pi || P) costs if its symbols are drawn after the data are fixed.
+"""The cost of a noisy estimate of KL(Pi || P) whose symbols are drawn after the data are fixed.
 
-It is less than with the worst draw. The symbols x_1, ..., x_T are public coins. Whoever has chosen two neighbouring
-data sets, with one record at x and at y, does not know the coins yet. So the cost is that of the pair (coins, output),
-an average over the coins of what Gaussian noise costs at the distance that the drawn symbols allow, and the worst pair
-of symbols is taken last:
+It is below that of the worst draw. The symbols x_1, ..., x_T are public coins, which are unknown when two neighbouring
+data sets, with one record at x and at y, are chosen. So the cost is that of the pair (coins, output): the average over
+the coins of the cost of Gaussian noise at the distance of the drawn symbols. The worst pair of symbols is taken last:
 
     delta(eps) = max over x, y of E_w[delta_G(eps; D(w(x), w(y))/sigma)].
 
-Both weights count, as both cells can be at their emptiest: one symbol alone gives too little. It holds for coins that
-are tossed honestly after the data are fixed, and for averages that weight symbols by how often they were drawn
-(``QueryAverage.drawn(..., weights="draws")``); for no others (``QueryAverage.sensitivity`` is for those). Releases of
-the same draw share their coins and are channels of one ``CoinRelease``; releases of fresh draws are composed pair by
-pair (:func:`coin_event`). What is released is D of :meth:`FreshCoins.average`; averages with other weights, of several
+Both weights count, because both cells can be nearly empty; one symbol alone would give too little. The bound holds for
+coins that are tossed honestly after the data are fixed, and only for averages that weight symbols by their number of
+draws (``QueryAverage.drawn(..., weights="draws")``); for others use ``QueryAverage.sensitivity``. Releases of the same
+draw share their coins and are channels of one ``CoinRelease``; releases of fresh draws are composed pair by pair
+(:func:`coin_event`). The released number is D of :meth:`FreshCoins.average`; averages with other weights, of several
 cohorts, or weighted by client have other laws.
 
-Weights are rounded up to blocks of counts, and distances to a geometric grid; what the tails of the coins' law lack is
+Weights are rounded up to blocks of counts, and distances to a geometric grid; the truncated tails of the coins' law are
 charged as the worst draw.
 
 After Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478), who calibrate to a constant.
@@ -67,16 +66,18 @@ def _sigma(value: object) -> float:
 
 @frozen(eq=False, kw_only=True)
 class FreshCoins:
-    """Symbols that are drawn from the reference once the data are fixed, for one cohort, and weighted by how often.
+    """Symbols that are drawn from the reference after the data are fixed, for one cohort, weighted by number of draws.
 
     Args:
         reference: Pi, shape (k,).
         samples: T, at most 1e6.
         records: N of the cohort, public.
-        logarithm: How logarithms of counts are taken.
+        logarithm: The rule for logarithms of counts.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
+
+    See :func:`coin_event` for an example.
     """
 
     reference: FloatArray = field(converter=sensitivity.reference, repr=False)
@@ -85,14 +86,14 @@ class FreshCoins:
     logarithm: CountLogarithm = field(factory=Smoothed, converter=count_logarithm)
 
     def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
-        """Tosses these coins: the average whose law :func:`coin_event` accounts for, asked of all clients.
+        """Returns an average with fresh coins, over all clients, whose law :func:`coin_event` accounts for.
 
         Args:
-            client_records: How many records each client has, shape (n,); N in sum.
-            rng: Of the coins; to be seeded after the data are fixed, by nobody who knows them.
+            client_records: The number of records of each client, shape (n,), with sum N.
+            rng: The source of the coins, seeded after the data are fixed, by somebody who does not know them.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or another number of records than N.
+            InvalidArgumentError: an argument is outside its domain, or the number of records is not N.
         """
         found = QueryAverage.drawn(
             self.reference,
@@ -105,22 +106,25 @@ class FreshCoins:
         )
         if int(found.records[0]) != self.records:
             raise InvalidArgumentError(
-                "client_records", int(found.records[0]), f"in sum are not {self.records}", "give coins their number"
+                "client_records",
+                int(found.records[0]),
+                f"is not the sum {self.records} of the coins",
+                "use coins for this number",
             )
         return found
 
     def law(self, x: int, y: int) -> tuple[FloatArray, FloatArray]:
-        """The law of two symbols' weights, rounded up: probabilities (outcomes,) and weights (outcomes, 2).
+        """Returns the law of two symbols' weights, rounded up: probabilities (outcomes,), weights (outcomes, 2).
 
-        What the probabilities lack to 1 is any draw. The counts are trinomial: (T; Pi(x), Pi(y)).
+        The missing probability is that of any draw. The counts are trinomial: (T; Pi(x), Pi(y)).
 
         Raises:
-            InvalidArgumentError: they are no two different symbols.
+            InvalidArgumentError: ``x`` and ``y`` are not two different symbols.
         """
         k = len(self.reference)
         first, second = (integer("symbol", i, low=0, high=k - 1) for i in (x, y))
         if first == second:
-            raise InvalidArgumentError("y", y, "is the same symbol as x", "a record moves between two")
+            raise InvalidArgumentError("y", y, "is the same symbol as x", "give two different symbols")
         p, q = float(self.reference[first]), float(self.reference[second])
         tops, counts = _blocks(self.samples, p), _likely(self.samples, p)
         others = _blocks(self.samples, q)
@@ -149,15 +153,15 @@ def _blocks(samples: int, p: float) -> npt.NDArray[np.int64]:
 
 @frozen(kw_only=True)
 class CoinChannel:
-    """One number that is published: lambda*U - V with normal noise, or U alone.
+    """One published number, λ·U − V with normal noise, or U alone; see :class:`CoinRelease`.
 
     Args:
-        sigma: Standard deviation of its noise.
-        multiplier: lambda >= 0, public; what U is multiplied by.
-        logs: Whether V, the average of ln r, is in it.
+        sigma: The standard deviation of its noise.
+        multiplier: λ ≥ 0, the public factor of U.
+        logs: Whether V, the average of ln r, is included.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or a number in which there is nothing.
+        InvalidArgumentError: an argument is outside its domain, or neither U nor V is included.
     """
 
     sigma: float = field(converter=_sigma)
@@ -170,7 +174,7 @@ class CoinChannel:
             raise InvalidArgumentError("multiplier", self.multiplier, "leaves nothing to publish", "set logs=True")
 
     def slopes(self, coins: FreshCoins, pi: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """How much a query grows at most, per weight and noise, as a record comes to a symbol, and as it leaves it."""
+        """Returns the largest rises of a query, per weight and noise, as a record joins and as it leaves a symbol."""
         rule, sizes = coins.logarithm, (coins.records, len(coins.reference))
         linear = self.multiplier / (rule.mass(*sizes) * np.asarray(pi))
         least, most = (rule.least_rise(coins.records), rule.largest_rise()) if self.logs else (0.0, 0.0)
@@ -186,14 +190,16 @@ def _channels(value: CoinChannel | Iterable[CoinChannel]) -> tuple[CoinChannel, 
 
 @frozen(kw_only=True)
 class CoinRelease:
-    """Numbers that are published about one draw of symbols.
+    """The numbers that are published about one draw of symbols.
 
     Args:
         coins: The draw.
-        channels: What is published. All of it is about the same coins, and every record is in all of it.
+        channels: The published numbers, all with the same coins and the same records.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain, or nothing is published.
+        InvalidArgumentError: an argument is outside its domain, or nothing is published.
+
+    See :func:`coin_event` for an example.
     """
 
     coins: FreshCoins = field()
@@ -201,33 +207,33 @@ class CoinRelease:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.coins, FreshCoins):
-            raise InvalidArgumentError("coins", type(self.coins).__name__, "are no FreshCoins")
+            raise InvalidArgumentError("coins", type(self.coins).__name__, "is not a FreshCoins")
         if not self.channels or not all(isinstance(channel, CoinChannel) for channel in self.channels):
             raise InvalidArgumentError("channels", self.channels, "are not one CoinChannel or several")
 
     def event(self, x: int, y: int) -> PrivacyEvent:
-        """What it costs that one record is at x or at y. The worst pair is what it costs: :func:`coin_event`."""
+        """Returns the cost of the distinction whether a record is at x or at y; :func:`coin_event` takes the worst."""
         return self._event(self._tails(x, y))
 
     @property
     def worst(self) -> float:
-        """Distance over noise if all draws hit one symbol."""
+        """The distance over the noise if all draws hit one symbol."""
         found = [np.maximum(*channel.slopes(self.coins, self.coins.reference)).max() for channel in self.channels]
         return math.hypot(*found) * _UP
 
     @property
     def heaviest_pair_is_worst(self) -> bool:
-        """Whether no record gains by coming to a symbol, so that heavier symbols are worse ones.
+        """Whether no query grows as a record joins a symbol, so that the two heaviest symbols are the worst pair.
 
-        Then the distance is max(w(x) b(x), w(y) b(y)) with b growing with Pi, and the counts of two symbols with more
-        mass are larger (couple: some draws of other symbols become theirs).
+        Then the distance is max(w(x) b(x), w(y) b(y)) with b increasing in Pi, and the counts of two symbols with more
+        mass are stochastically larger (by a coupling in which some draws of other symbols become theirs).
         """
         return all(not channel.slopes(self.coins, self.coins.reference)[0].any() for channel in self.channels)
 
     def _tails(self, x: int, y: int, *, any_pair: bool = False) -> FloatArray:
         """P(distance >= worst*exp(-i*step)) for i = 0, 1, ..., with distances rounded up to that grid.
 
-        ``any_pair``: of a distance that no pair's exceeds, w(x) comes + w(y) goes <= (w(x) + w(y)) max(comes, goes).
+        ``any_pair``: for a distance that bounds all pairs, w(x) comes + w(y) goes <= (w(x) + w(y)) max(comes, goes).
         """
         probabilities, shares = self.coins.law(x, y)
         top, square = self.worst, np.zeros(len(shares))
@@ -242,7 +248,7 @@ class CoinRelease:
             square += distance**2
         distance = np.minimum(np.sqrt(square) * _UP, top)
         moved = distance > 0.0
-        # A larger distance is the safe one: a lower index, by more than the round-off of a logarithm over a step.
+        # Rounding to a larger distance, a lower index, is safe; the offset exceeds the round-off of the logarithm.
         indices = np.maximum(0, np.floor(np.log(top / distance[moved]) / _STEP - 1e-9)).astype(np.int64)
         of_level = np.bincount(indices, weights=probabilities[moved], minlength=1)
         of_level[0] += max(0.0, 1.0 - math.fsum(probabilities))
@@ -256,34 +262,42 @@ class CoinRelease:
 
 
 def coin_event(*parts: CoinRelease | tuple[CoinRelease, int]) -> PrivacyEvent:
-    """What releases cost together, each about a fresh draw of symbols: the worst pair of symbols, taken last.
+    """Returns the joint cost of releases, each with a fresh draw of symbols, for the worst pair of symbols.
 
-    Every pair is looked at, or every kind of pair where symbols have equal mass; of two pairs of which one is farther
-    apart in every release (in law) only that one is kept, and in place of many that remain, a law above all of them.
+    All pairs of symbols, or one per pair of masses, are considered. A pair is dropped if another is at a larger
+    distance in every release (in law); if many remain, they are replaced by a law above all of them.
 
-    If no record gains by coming to a symbol (multipliers up to about the least mass), the two heaviest symbols are the
-    worst pair. With larger multipliers and more than 24 different masses it takes a bound for all pairs at once: the
-    two heaviest symbols' weights together, at the largest slope.
+    If no query grows as a record joins a symbol (multipliers up to about the least mass), the two heaviest symbols are
+    the worst pair. With larger multipliers and more than 24 different masses a common bound for all pairs is used: the
+    weights of the two heaviest symbols together, at the largest slope.
 
-    The event has no rule for groups: records of a group may move between different symbols.
+    The event has no rule for groups, because the records of a group may move between different symbols.
 
     Args:
-        parts: Releases, or pairs of a release and how often it is repeated with fresh coins. All draw from one
-            reference.
+        parts: Releases, or pairs of a release and the number of its repetitions with fresh coins. All draw from the
+            same reference.
 
     Raises:
-        InvalidArgumentError: no release, a count below 1, or different references.
+        InvalidArgumentError: there is no release, a count is below 1, or the references differ.
+
+    Example:
+        >>> from hockeystick.accounting import epsilon
+        >>> from hockeystick.learners import CoinChannel, CoinRelease, FreshCoins, coin_event
+        >>> coins = FreshCoins(reference=[0.25] * 4, samples=8, records=1000)
+        >>> release = CoinRelease(coins=coins, channels=CoinChannel(sigma=1.0))
+        >>> round(float(epsilon(coin_event(release), 1e-3)), 1)
+        0.8
     """
     releases = [part if isinstance(part, tuple) else (part, 1) for part in parts]
     if not releases:
         raise InvalidArgumentError("parts", parts, "is empty", "give a release")
     for release, count in releases:
         if not isinstance(release, CoinRelease):
-            raise InvalidArgumentError("parts", release, "is no CoinRelease")
+            raise InvalidArgumentError("parts", release, "is not a CoinRelease")
         integer("count", count, low=1)
     pi = releases[0][0].coins.reference
     if any(not np.array_equal(release.coins.reference, pi) for release, _ in releases):
-        raise InvalidArgumentError("parts", "...", "draw from different references", "compose bounds for each")
+        raise InvalidArgumentError("parts", "...", "draw from different references", "compose their events")
     pairs = _pairs(pi)
     order = np.argsort(-pi, kind="stable")
     if pairs is None or all(release.heaviest_pair_is_worst for release, _ in releases):
@@ -299,7 +313,7 @@ def coin_event(*parts: CoinRelease | tuple[CoinRelease, int]) -> PrivacyEvent:
         compose(*((release._event(own[i]), count) for (release, count), own in zip(releases, tails, strict=True)))
         for i in range(len(tails[0]))
     ]
-    # A record that moves between symbols that nobody asks for costs nothing; as a branch it rules out groups.
+    # A record that moves between symbols that are not asked for costs nothing; this branch rules out groups.
     return parallel(*events, NO_EVENT)
 
 
@@ -318,23 +332,31 @@ def _stacked(laws: list[FloatArray]) -> FloatArray:
 
 
 def _fewer(tails: list[FloatArray]) -> list[FloatArray]:
-    """The pairs of which no other is farther apart, in law, in every release; or one law above all of them.
+    """The pairs that no other pair dominates, in law, in every release; or one law above all of them.
 
-    Noise of one law costs more the larger the distance, and a law of distances is above another if its tails are.
+    The cost of noise increases in the distance, and one law of distances is above another if its tails are.
     """
-    kept: list[int] = []
+    remaining: list[int] = []
     order = sorted(range(len(tails[0])), key=lambda i: -sum(float(own[i].sum()) for own in tails))
     for i in order:
-        if not any(all(bool((own[j] >= own[i]).all()) for own in tails) for j in kept):
-            kept.append(i)
-    if len(kept) <= _MOST_PAIRS:
-        return [own[kept] for own in tails]
-    return [own[kept].max(axis=0, keepdims=True) for own in tails]
+        if not any(all(bool((own[j] >= own[i]).all()) for own in tails) for j in remaining):
+            remaining.append(i)
+    if len(remaining) <= _MOST_PAIRS:
+        return [own[remaining] for own in tails]
+    return [own[remaining].max(axis=0, keepdims=True) for own in tails]
 
 
 def coin_graph(*parts: CoinRelease | tuple[CoinRelease, int]) -> AccountantGraph:
-    """The plan of :func:`coin_event`: all releases, for one record, if coins are tossed after the data are fixed."""
-    event = coin_event(*parts)  # refuses what are no releases
+    """Returns the plan of :func:`coin_event`: all releases, with coins tossed after the data are fixed.
+
+    Example:
+        >>> from hockeystick.learners import CoinChannel, CoinRelease, FreshCoins, coin_graph
+        >>> coins = FreshCoins(reference=[0.25] * 4, samples=8, records=1000)
+        >>> graph = coin_graph(CoinRelease(coins=coins, channels=CoinChannel(sigma=1.0)))
+        >>> graph.adjacency.value, len(graph.assumptions)
+        ('replace-one', 2)
+    """
+    event = coin_event(*parts)  # refuses parts that are not releases
     rules = {(part[0] if isinstance(part, tuple) else part).coins.logarithm.assumption for part in parts}
     return (
         AccountantGraph(

@@ -1,14 +1,13 @@
-"""The estimators of KL(Pi || P) as they are printed and as they were run: NOT PRIVATE, for figures and audits only.
+"""The estimators of KL(Pi || P) as printed and as run in the paper: NOT PRIVATE, for figures and audits only.
 
 Scott, Biswas, Cormode & Maple 2024 (arXiv 2411.16478):
 
-* :class:`LiteralKL`: Algorithms 1 to 3 word by word: counts are divided by the number of *clients*, noise has the
-  variance of Corollary 3.1, one draw of it serves both sums and these are added up, and every repetition of a symbol
-  has noise of its own, calibrated for N the number of samples.
-* :class:`PublishedExperiment`: the constants of the published experiments, which are no implementation of these.
+* :class:`LiteralKL`: Algorithms 1 to 3 word by word. Counts are divided by the number of *clients*; the noise has the
+  variance of Corollary 3.1; one draw of it serves both sums, which are added; and every repetition of a symbol has its
+  own noise, calibrated for N the number of samples.
+* :class:`PublishedExperiment`: the published experiments, which do not implement these algorithms.
 
-What comes out is a :class:`NotPrivate`, which no accountant takes. See ``divergence.printed.claims`` for what the
-claims are worth.
+The results are :class:`NotPrivate`, which no accountant takes. ``divergence.printed.claims`` examines the claims.
 """
 
 from __future__ import annotations
@@ -35,32 +34,39 @@ Model = Literal["trusted", "aggregated", "distributed"]
 Normaliser = Literal["clients", "records"]
 Sweep = Literal["epsilon", "cohort"]
 
-_SYMBOLS = 17  # of the partial divergence in the published experiments
+_SYMBOLS = 17  # in the partial divergence of the published experiments
 
 
-@frozen(eq=False, kw_only=True)
-class NotPrivate:
-    """Estimates without any guarantee.
+class Unguarded:
+    """Base of the estimators and estimates without a guarantee."""
 
-    Attributes:
-        estimates: Shape (runs,).
-        reason: Why there is none.
-    """
+    __slots__ = ()
 
-    estimates: FloatArray = field(repr=False)
-    reason: str
+    @property
+    def reason(self) -> str:
+        """The reason why there is no guarantee."""
+        raise NotImplementedError
 
     def graph(self) -> NoReturn:
-        """There is none.
+        """Raises an error, because there is no guarantee.
 
         Raises:
             UnsupportedEventError: always, with the reason.
         """
-        _refuse(self.reason)
+        raise UnsupportedEventError(f"not private: {self.reason}; use TrustedKL, AggregatedKL or DistributedKL")
 
 
-def _refuse(reason: str) -> NoReturn:
-    raise UnsupportedEventError(f"not private: {reason}; use TrustedKL, AggregatedKL or DistributedKL")
+@frozen(eq=False, kw_only=True)
+class NotPrivate(Unguarded):
+    """Estimates without a guarantee; see :class:`LiteralKL`.
+
+    Attributes:
+        estimates: The estimates, shape (runs,).
+        reason: The reason why there is no guarantee.
+    """
+
+    estimates: FloatArray = field(repr=False)
+    reason: str
 
 
 def _model(value: object) -> Model:
@@ -85,22 +91,32 @@ _REASONS: dict[Model, str] = {
 
 
 @frozen(eq=False, kw_only=True)
-class LiteralKL:
-    """An algorithm as printed. It has no guarantee.
+class LiteralKL(Unguarded):
+    """An algorithm as printed, without a guarantee.
 
     Args:
-        average: What is asked, of whom. Its logarithm smooths as it says.
-        samples: T, in whole multiples of which the average's shares must be.
+        average: The symbols, the cohorts and the rule for logarithms.
+        samples: T; the shares of the average have to be multiples of 1/T.
         model: Algorithm 1 ("trusted"), 2 ("aggregated") or 3 ("distributed").
         epsilon, delta: The claim.
-        multiplier: lambda >= 0.
-        reading: Of Corollary 3.1; see ``divergence.printed.claims.printed_noise``.
+        multiplier: λ ≥ 0.
+        reading: The reading of Corollary 3.1; see ``divergence.printed.claims.printed_noise``.
         normaliser: Counts are divided by "clients", as printed, or by "records".
         sign: Algorithm 2 returns (A + B)/T, as "printed", or (B - A)/T, "corrected": then its noise cancels.
         floor: tau of Algorithm 3, a "small constant".
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import ClientCounts, LiteralKL, QueryAverage
+        >>> data = ClientCounts.of_records([0] * 4, np.arange(4), times=[400, 300, 200, 100], symbol_count=4)
+        >>> coins = {"samples": 10, "rng": np.random.default_rng(1), "weights": "draws"}
+        >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), **coins)
+        >>> literal = LiteralKL(average=average, samples=10, model="aggregated", epsilon=1.0, delta=1e-5)
+        >>> literal.simulate(data, np.random.default_rng(1), runs=2).reason
+        'one draw of noise in both sums, whose difference has none'
     """
 
     average: QueryAverage
@@ -116,7 +132,7 @@ class LiteralKL:
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.average, QueryAverage) or self.average.weighting != "record":
-            raise InvalidArgumentError("average", self.average, "is no QueryAverage weighted by record")
+            raise InvalidArgumentError("average", self.average, "is not a QueryAverage weighted by record")
         repeats = self.average.shares * self.samples
         if (np.abs(repeats - np.rint(repeats)) > 1e-6).any():
             remedy = 'weight by draws: QueryAverage.drawn(..., weights="draws")'
@@ -128,29 +144,21 @@ class LiteralKL:
 
     @property
     def noise_deviation(self) -> float:
-        """Standard deviation of one draw of noise: of the output, of a sum, or of a frequency."""
+        """The standard deviation of one draw of noise: on the output, a sum, or a frequency."""
         sensitivity = math.sqrt(2.0) / self.samples if self.model == "distributed" else math.log(2.0)
         sigma = printed_noise(self.epsilon, self.delta, sensitivity=sensitivity, reading=self.reading)
         return sigma * self.samples / math.sqrt(2.0) if self.model == "aggregated" else sigma
 
     @property
     def reason(self) -> str:
-        """Why there is no guarantee."""
+        """The reason why there is no guarantee."""
         return _REASONS[self.model]
 
-    def graph(self) -> NoReturn:
-        """There is none.
-
-        Raises:
-            UnsupportedEventError: always, with the reason.
-        """
-        _refuse(self.reason)
-
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> NotPrivate:
-        """``runs`` estimates with the same public coins.
+        """Returns ``runs`` estimates with the same public coins.
 
         Raises:
-            InvalidArgumentError: data that do not fit the average, or counts that its logarithm refuses.
+            InvalidArgumentError: the data do not fit the average, or its logarithm refuses the counts.
         """
         source, count = generator(rng), run_count(runs)
         if self.model == "distributed":
@@ -163,7 +171,7 @@ class LiteralKL:
         return self._found((first + second if self.sign == "printed" else second - first) / self.samples)
 
     def sums(self, data: ClientCounts) -> tuple[float, float]:
-        """The averages of ln r and of r - 1 with the literal normaliser: not private."""
+        """Returns the averages of ln r and of r - 1 with the literal normaliser: not private."""
         counts, pi = self.average.counts(data), self.average.reference[self.average.symbols]
         rule, k = self.average.logarithm, self.average.symbol_count
         logs = rule.logarithms(counts, self._sizes(), k) - np.log(pi)
@@ -197,11 +205,11 @@ class LiteralKL:
 
 
 @frozen(eq=False, kw_only=True)
-class PublishedExperiment:
-    """What the published experiments compute. It has no guarantee, and is none of the printed algorithms.
+class PublishedExperiment(Unguarded):
+    """The computation of the published experiments, without a guarantee. It is not one of the printed algorithms.
 
-    The query is taken once, at r = |sum over 17 random symbols of Pi ln(Pi/P)| / |KL(Pi || P)|, and its absolute value
-    compared with KL. Noise is Laplace of scale (1 + ln 2)/epsilon, or normal with standard deviation
+    The query is evaluated once, at r = |sum over 17 random symbols of Pi ln(Pi/P)| / |KL(Pi || P)|, and its absolute
+    value compared with KL. Noise is Laplace of scale (1 + ln 2)/epsilon, or normal with standard deviation
 
         s = 2 (ln(1.25)/delta) (1 + ln 2)/epsilon^2
 
@@ -215,7 +223,15 @@ class PublishedExperiment:
         sweep: Over "epsilon", where trusted noise is Laplace, or "cohort" sizes, where it is normal.
 
     Raises:
-        InvalidArgumentError: an argument outside its domain.
+        InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import PublishedExperiment
+        >>> reference, private = np.full(20, 0.05), np.arange(1, 21) / 210
+        >>> experiment = PublishedExperiment(reference=reference, private=private, model="distributed", epsilon=1.0)
+        >>> experiment.simulate(np.random.default_rng(1), runs=2).reason
+        'noise that is never negative'
     """
 
     reference: FloatArray = field(converter=kl_sensitivity.reference, repr=False)
@@ -236,7 +252,7 @@ class PublishedExperiment:
 
     @property
     def noise_deviation(self) -> float:
-        """Standard deviation of one draw of noise, before its absolute value is taken."""
+        """The standard deviation of one draw of noise, before its absolute value is taken."""
         s = 2.0 * (math.log(1.25) / self.delta) * CODE_SENSITIVITY / self.epsilon**2
         if self.model == "trusted":
             return math.sqrt(2.0) * CODE_SENSITIVITY / self.epsilon if self.sweep == "epsilon" else s
@@ -244,21 +260,13 @@ class PublishedExperiment:
 
     @property
     def reason(self) -> str:
-        """Why there is no guarantee."""
+        """The reason why there is no guarantee."""
         if self.model == "distributed":
             return "noise that is never negative"
         return "noise for another statistic's sensitivity"
 
-    def graph(self) -> NoReturn:
-        """There is none.
-
-        Raises:
-            UnsupportedEventError: always, with the reason.
-        """
-        _refuse(self.reason)
-
     def simulate(self, rng: np.random.Generator, runs: int) -> NotPrivate:
-        """``runs`` estimates, each of 17 other symbols."""
+        """Returns ``runs`` estimates, each with 17 fresh symbols."""
         source, summands = generator(rng), self._summands()
         chosen = summands[_distinct(source, len(summands), _SYMBOLS, run_count(runs))]
         scale = self.noise_deviation

@@ -166,7 +166,7 @@ def test_neighbours_keep_every_clients_number_of_records() -> None:
 @pytest.mark.parametrize(
     ("table", "reason"),
     [
-        (np.ones((2, 2), dtype=int), "no sparse matrix"),
+        (np.ones((2, 2), dtype=int), "not a sparse matrix"),
         (sparse.csr_array(np.ones((2, 2))), "whole numbers"),
         (sparse.csr_array(np.array([[1, -1]])), "outside 0"),
         (sparse.csr_array(np.array([[1], [2]])), "too small"),

@@ -17,10 +17,8 @@ from hockeystick.accounting.optional_packages import MissingExtraError
 from hockeystick.learners.divergence import made_up_populations as module
 from hockeystick.learners.divergence.made_up_populations import (
     LabelledRecords,
-    clients_of,
     digit_patterns,
     dirichlet_law,
-    laplace_against_normal,
     tilted,
 )
 from hockeystick.learners.divergence.variance import kl
@@ -191,54 +189,6 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
         digit_patterns(np.random.default_rng(1), writers=2)
 
 
-# --- a Laplace law against a normal one ------------------------------------------------------------------------------
-
-
-def test_the_reference_of_rounded_normals() -> None:
-    """Small for a location of 0.1, large for 1; and everybody has as many records as was asked for."""
-    found = {}
-    for location in (0.1, 1.0):
-        pi, data = laplace_against_normal(np.random.default_rng(5), location=location)
-        assert math.fsum(pi) == pytest.approx(1.0, abs=1e-12)
-        assert data.symbols == len(pi)
-        assert (data.records() == 125).all() and data.clients == 200
-        h = data.total()
-        p = (h + 1.0) / (h.sum() + len(h))
-        found[location] = kl(pi, p / p.sum())
-    assert found[0.1] < 0.3 < found[1.0]
-
-
-@pytest.mark.parametrize("order", ["signs", "sorted"])
-def test_clients_who_differ_hold_the_same_records_together(order: Any) -> None:
-    _, alike = laplace_against_normal(np.random.default_rng(6), draws=20_000, clients=40)
-    _, data = laplace_against_normal(np.random.default_rng(6), draws=20_000, clients=40, order=order)
-    assert (data.total() == alike.total()).all()
-    assert (data.records() == 125).all()
-    means = (data.table @ np.arange(data.symbols)) / 125
-    if order == "sorted":
-        assert (np.diff(means) >= 0).all()
-    else:
-        assert means[::2].min() > means[1::2].max()
-
-
-def test_singletons_are_no_symbols() -> None:
-    draws = 1000
-    pi, _ = laplace_against_normal(np.random.default_rng(8), draws=draws, clients=2)
-    values, counts = np.unique(
-        np.rint(100.0 * np.random.default_rng(8).standard_normal(draws)).astype(int), return_counts=True
-    )
-    assert pi == pytest.approx(counts[counts > 1] / counts[counts > 1].sum())
-    assert len(values) > len(pi)
-
-
-@pytest.mark.parametrize(
-    "changed", [{"order": "random"}, {"location": math.inf}, {"draws": 10}, {"clients": 0}, {"records": 1.5}]
-)
-def test_other_laplace_settings_are_refused(changed: dict[str, Any]) -> None:
-    with pytest.raises(InvalidArgumentError):
-        laplace_against_normal(np.random.default_rng(1), **({"draws": 100} | changed))
-
-
 # --- laws without structure ------------------------------------------------------------------------------------------
 
 
@@ -253,18 +203,6 @@ def test_tilted_laws_have_the_divergence_asked_for(k: int, divergence: float, se
     assert kl(pi, p) == pytest.approx(divergence, rel=1e-6)
 
 
-@pytest.mark.parametrize(("clients", "records"), [(5000, 1), (50, 110)])
-def test_clients_of_a_law(clients: int, records: int) -> None:
-    """Of 20 cells none is off by more than seven deviations of the largest: 1e-8 in all, by Bernstein's inequality."""
-    p = dirichlet_law(20, np.random.default_rng(2))
-    data = clients_of(p, np.random.default_rng(3), clients=clients, records=records)
-    total = clients * records
-    assert (data.records() == records).all()
-    assert np.abs(data.total() - total * p).max() < 7.0 * math.sqrt(total * float(p.max()))
-    with pytest.raises(AssertionError):
-        assert np.abs(data.total() - total / 20).max() < 7.0 * math.sqrt(total / 20)  # not the uniform law
-
-
 def test_bad_laws_are_refused() -> None:
     rng, pi = np.random.default_rng(1), [0.5, 0.5]
     for call in (
@@ -273,8 +211,6 @@ def test_bad_laws_are_refused() -> None:
         lambda: tilted([0.5, 0.6], 0.1, rng),
         lambda: tilted(pi, 0.0, rng),
         lambda: tilted(pi, math.nan, rng),
-        lambda: clients_of([1.0, 0.0], rng, clients=2),
-        lambda: clients_of(pi, rng, clients=0),
     ):
         with pytest.raises(InvalidArgumentError):
             call()

@@ -295,9 +295,9 @@ def test_bad_plans_are_refused() -> None:
             QueryAverage(**{**known, "cohorts": [[0, 2]], **changed})  # type: ignore[arg-type]
     plan = QueryAverage.drawn([0.5, 0.5], records, samples=3, rng=rng)
     for data, reason in (
-        (ClientCounts.of_records([0, 0, 2, 2], [0, 1, 1, 1], symbol_count=2), "other numbers"),
+        (ClientCounts.of_records([0, 0, 2, 2], [0, 1, 1, 1], symbol_count=2), "the numbers of records"),
         (ClientCounts.of_records([0, 0, 2, 2, 2], [0, 1, 1, 1, 1], symbol_count=3), "shape"),
-        (np.ones((3, 2)), "no ClientCounts"),
+        (np.ones((3, 2)), "not a ClientCounts"),
     ):
         with pytest.raises(InvalidArgumentError, match=reason):
             plan.sums(data)  # type: ignore[arg-type]

@@ -189,6 +189,6 @@ def test_bad_arguments_are_refused() -> None:
         TrustedKL(average=average, multiplier=0.0, mechanism=Laplace(1.0, sensitivity=1e-3))
     with pytest.raises(InvalidArgumentError, match="another law"):
         AggregatedKL(average=average, logs=Laplace(1.0, sensitivity=9.0), ratios=Gaussian(1.0, sensitivity=9.0))
-    with pytest.raises(InvalidArgumentError, match="no QueryAverage"):
+    with pytest.raises(InvalidArgumentError, match="not a QueryAverage"):
         TrustedKL(average="coins", multiplier=0.0, mechanism=Laplace(1.0))
     assert deviation(Laplace(2.0)) == pytest.approx(2.0 * math.sqrt(2.0))

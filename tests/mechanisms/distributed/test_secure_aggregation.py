@@ -137,7 +137,7 @@ def test_messages_that_do_not_fit_are_refused() -> None:
     protocol = MaskedSum(2**10, 3)
     good = {c: protocol.mask(c, [1, 2]) for c in range(3)}
     for bad in (np.array([1], dtype=np.uint64), np.array([1, 2]), np.array([1, 2**10], dtype=np.uint64), [0.5, 1.0]):
-        with pytest.raises(AggregationError, match="client 2 sent"):
+        with pytest.raises(AggregationError, match="client 2 (sent|did not send)"):
             protocol.unmask({**good, 2: bad})
     with pytest.raises(InvalidArgumentError, match="sent"):
         protocol.unmask({**good, 3: good[0]})

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
 from divergences import hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.linalg import hadamard
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
@@ -198,16 +198,6 @@ def test_transform_leaves_its_argument_alone() -> None:
             walsh_hadamard(bad)
 
 
-@frozen
-class Released:
-    """Releases of the mechanism, as a target of an audit: each run is a person of their own."""
-
-    mechanism: Any
-
-    def simulate(self, value, rng, runs):
-        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))
-
-
 class HalfTheLies(HadamardResponse):
     def _lie(self):
         return super()._lie() / 2
@@ -232,7 +222,7 @@ def test_audit_refutes_the_mutants_alone(kind, blocks) -> None:
     fair, planted = (make(1.0, categories=6, blocks=blocks) for make in (HadamardResponse, kind))
     claim = Claim.curve(HadamardResponse(1.0, categories=6, blocks=blocks).event(), 1e-3)
     neighbours = (0, 1) if kind is not OneElement else (0, blocks)  # of one block
-    for target, refuted in ((fair, False), (Released(fair), False), (Released(planted), True)):
+    for target, refuted in ((fair, False), (ReleasedAtOnce(fair), False), (ReleasedAtOnce(planted), True)):
         verdict = audit(
             target, claim=claim, neighbours=neighbours, samples=40_000, rng=546, confidence=1 - 1e-6, bits=True
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from attrs import frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
@@ -165,16 +165,6 @@ def test_accuracy_holds_as_often_as_stated() -> None:
     assert stats.binomtest(int((error > radius / 2).sum()), runs, beta, alternative="greater").pvalue < FALSE_ALARM
 
 
-@frozen
-class Released:
-    """Releases of the mechanism, as a target of an audit: each run is a person of their own."""
-
-    mechanism: Any
-
-    def simulate(self, value, rng, runs):
-        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))
-
-
 class WithoutNoise(OneBitChannel):
     def _draw(self, checked, noise):
         return noise.uniform(2**53, checked.size) < checked * 2.0**53
@@ -212,7 +202,7 @@ class OneSeed(OneBitChannel):
 def test_audit_refutes_the_mutants_alone(kind) -> None:
     fair, planted = (make(1.0, low=-1.0, high=1.0) for make in (OneBitChannel, kind))
     claim = Claim.curve(fair.event(), 1e-3)
-    for target, refuted in ((fair, False), (Released(fair), False), (Released(planted), True)):
+    for target, refuted in ((fair, False), (ReleasedAtOnce(fair), False), (ReleasedAtOnce(planted), True)):
         samples = 4_000 if kind is OneSeed else 40_000
         verdict = audit(
             target, claim=claim, neighbours=(-3.0, 3.0), samples=samples, rng=566, confidence=1 - 1e-6, bits=True

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from attrs import frozen
 from divergences import hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 from numpy.typing import NDArray
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
@@ -186,16 +186,6 @@ def test_a_single_answer_is_an_int_and_a_release_is_charged() -> None:
     assert book.recorded("report") == 1
 
 
-@frozen
-class Released:
-    """Releases of the mechanism, as a target of an audit: each run is a person of their own."""
-
-    mechanism: Any
-
-    def simulate(self, value, rng, runs):
-        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))
-
-
 class HalfTheLies(RandomizedResponse):
     def _draw(self, checked, noise):
         shift = lies(noise, lie_probability(self.epsilon, self.categories) / 2, self.categories, checked.size)
@@ -225,7 +215,7 @@ def test_audit_of_releases_refutes_the_mutants_alone(categories, kind, neighbour
     claim = Claim.curve(fair.event(), 1e-3)
     for mechanism, planted in ((fair, False), (kind(1.0, categories=categories), True)):
         verdict = audit(
-            Released(mechanism),
+            ReleasedAtOnce(mechanism),
             claim=claim,
             neighbours=neighbours,
             samples=40_000,

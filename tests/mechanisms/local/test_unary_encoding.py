@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
 from divergences import hockey_stick
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
@@ -168,16 +168,6 @@ def test_accuracy_holds_as_often_as_stated(mechanism) -> None:
     assert stats.binomtest(int((error > radius / 3).sum()), runs, beta, alternative="greater").pvalue < FALSE_ALARM
 
 
-@frozen
-class Released:
-    """Releases of the mechanism, as a target of an audit: each run is a person of their own."""
-
-    mechanism: Any
-
-    def simulate(self, value, rng, runs):
-        return self.mechanism.release(np.broadcast_to(value, (runs, *np.shape(value))), noise=SimulationNoise(rng))
-
-
 class HalfTheFlips(UnaryEncoding):
     def _draw(self, checked, noise):
         flips = noise.coins(self.q / 2, checked.size * self.categories).reshape(*checked.shape, self.categories)
@@ -207,8 +197,8 @@ class OneSeed(UnaryEncoding):
 def test_audit_refutes_the_mutants_alone(kind) -> None:
     fair = UnaryEncoding.symmetric(1.0, categories=3)
     claim = Claim.curve(fair.event(), 1e-3)
-    planted = Released(kind(fair.p, fair.q, categories=3))
-    for target, refuted in ((fair, False), (Released(fair), False), (planted, True)):
+    planted = ReleasedAtOnce(kind(fair.p, fair.q, categories=3))
+    for target, refuted in ((fair, False), (ReleasedAtOnce(fair), False), (planted, True)):
         samples = 4_000 if kind is OneSeed else 40_000
         verdict = audit(
             target, claim=claim, neighbours=(0, 1), samples=samples, rng=529, confidence=1 - 1e-6, bits=True

@@ -13,6 +13,7 @@ from laws import skellam
 from numpy.typing import NDArray
 from samples import chi_square
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
@@ -104,33 +105,6 @@ def test_log_likelihood_ratio() -> None:
         mechanism.log_likelihood_ratio([2**40], 0, 1)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "name"),
-    [({"variance": bad}, "variance") for bad in (0.0, -1.0, math.nan, math.inf, 1e9, True, "1", None)]
-    + [({"variance": 1.0, "sensitivity": bad}, "sensitivity") for bad in (0.0, 0.5, -1, math.nan, True, "1", None)]
-    + [({"variance": 1.0, "entries": bad}, "entries") for bad in (0, -1, 1.5, True, "1")],
-)
-def test_bad_parameters_are_refused(parameters: dict[str, Any], name: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=name):
-        Skellam(**parameters)
-
-
-@pytest.mark.parametrize("value", [0.5, [1, 2.5], math.nan, "1", None, True])
-def test_what_is_no_whole_number_is_refused(value: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="value"):
-        Skellam(1.0).release(value)
-
-
-@frozen
-class Target:
-    """What releases by the code of ``release``, on repeatable noise."""
-
-    mechanism: Any
-
-    def simulate(self, value: Any, rng: np.random.Generator, runs: int) -> Any:
-        return self.mechanism.release(np.full(runs, value), noise=SimulationNoise(rng))
-
-
 @frozen
 class Mutant:
     """One thing done wrong."""
@@ -152,7 +126,7 @@ FAULTS = ["half the variance", "one Poisson number alone", "both Poisson numbers
 
 
 def test_audits_do_not_refute_it() -> None:
-    for target in (Skellam(2.0), Target(Skellam(2.0))):
+    for target in (Skellam(2.0), ReleasedAtOnce(Skellam(2.0))):
         verdict = audit(
             target, claim=CLAIM, neighbours=(0, 1), samples=60_000, rng=1504, confidence=CONFIDENCE, bits=True
         )
@@ -163,21 +137,6 @@ def test_audits_do_not_refute_it() -> None:
 def test_audits_refute_each_mutant(fault: str) -> None:
     verdict = audit(Mutant(fault), claim=CLAIM, neighbours=(0, 1), samples=60_000, rng=1505, confidence=CONFIDENCE)
     assert verdict.refuted, verdict
-
-
-@pytest.mark.parametrize("variance", [0.3, 4.0, 900.0])
-@pytest.mark.parametrize("entries", [1, 20])
-@pytest.mark.parametrize("beta", [0.5, 0.01, 1e-12])
-def test_accuracy_is_the_least_that_holds(variance: float, entries: int, beta: float) -> None:
-    reach = Skellam(variance).accuracy(beta, entries=entries)
-
-    def failure(t: int) -> float:
-        p = skellam(variance, math.ceil(14 * math.sqrt(variance)) + 40)
-        beyond = 2 * math.fsum(p[len(p) // 2 + t + 1 :])
-        return -math.expm1(entries * math.log1p(-beyond)) if beyond < 1 else 1.0
-
-    assert failure(reach) <= beta
-    assert reach == 0 or failure(reach - 1) > beta * (1 - 1e-6)
 
 
 @pytest.mark.statistical

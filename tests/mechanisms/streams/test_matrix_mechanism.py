@@ -196,7 +196,7 @@ class TestStream:
                 stream = pickle.loads(pickle.dumps(stream))
             assert stream.add(1.0) == pytest.approx(t + 1, abs=0.2)
             assert len(stream._past) == len(stream._estimates) == min(4, t + 1)
-        with pytest.raises(InvalidArgumentError, match="one step more"):
+        with pytest.raises(InvalidArgumentError, match="no further one"):
             stream.add(1.0)
 
     def test_an_answer_is_the_callers_own(self) -> None:

@@ -303,7 +303,7 @@ class TestStream:
                 stream = pickle.loads(pickle.dumps(stream))
             assert stream.add(1.0) == pytest.approx(t + 1, abs=0.05)
             assert len(stream._sums) == len(stream._noisy) == (t + 1).bit_count()
-        with pytest.raises(InvalidArgumentError, match="one step more"):
+        with pytest.raises(InvalidArgumentError, match="no further one"):
             stream.add(1.0)
 
     def test_a_refused_contribution_leaves_the_stream_as_it_was(self) -> None:

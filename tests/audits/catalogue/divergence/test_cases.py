@@ -98,7 +98,7 @@ def test_a_calibrated_pair_is_attained() -> None:
 
 def test_symbols_of_one_cohort_are_asked_for_once() -> None:
     """K9: repeats can't be expressed, and draws are merged."""
-    with pytest.raises(InvalidArgumentError, match="names one twice"):
+    with pytest.raises(InvalidArgumentError, match="names a symbol twice"):
         evolve(two_symbols(), symbols=[0, 0])
     drawn = QueryAverage.drawn([0.2, 0.3, 0.5], [5, 5], samples=1000, rng=np.random.default_rng(1))
     assert drawn.symbols.tolist() == [0, 1, 2]

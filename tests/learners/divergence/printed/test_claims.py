@@ -529,7 +529,7 @@ def test_claims_answer_for_their_adversaries_only() -> None:
 
     assert isinstance(claim, PrintedClaim)
     assert claim.delivered[0].reason
-    with pytest.raises(InvalidArgumentError, match="no adversary"):
+    with pytest.raises(InvalidArgumentError, match="not an adversary"):
         claim.epsilon(SERVER)
     with pytest.raises(InvalidArgumentError, match="unknown"):
         claim.epsilon("nobody")
