@@ -46,6 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="seed of all random numbers (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="file of the results, from which a later run resumes")
     options = parser.parse_args(arguments)
+    if options.json and options.json.exists() and '"sources":' not in options.json.read_text(encoding="utf-8"):
+        parser.error(f"--json {options.json}: this file does not hold results, give another one")
     replications = options.replications or (300 if options.quick else 2000)
     tight, broken = (
         {one.name: one for one in targets if not options.quick or one.name in _QUICK}
