@@ -118,7 +118,7 @@ class Cells:
     def each(
         self, compute: Callable[..., Result], settings: Iterable[Setting], title: str = "", **common: Any
     ) -> dict[Setting, Result]:
-        """Returns ``compute(*setting, **common)`` by setting; a setting that is no tuple is a single argument."""
+        """Returns ``compute(*setting, **common)`` by setting; a setting that is not a tuple is one argument."""
         chosen, names = list(dict.fromkeys(settings)), list(inspect.signature(compute).parameters)
         keys = [dict(zip(names, s if isinstance(s, tuple) else (s,), strict=False)) | common for s in chosen]
         return dict(zip(chosen, self.all(keys, compute, title), strict=True))

@@ -97,7 +97,7 @@ def cell(python: Path, item: Item, method: str, options: argparse.Namespace) -> 
 
 
 def describe(pythons: dict[str, Path]) -> str:
-    """Returns what ran on what."""
+    """Returns the machine and the versions of the packages."""
     lines = [f"{machine()}, {time.strftime('%Y-%m')}."]
     code = "import importlib.metadata as m\nfor p in {!r}:\n  try: print(p, m.version(p))\n  except Exception: pass"
     for group, python in pythons.items():

@@ -1,4 +1,4 @@
-"""The accounting benchmark's table, and what is asked of ours: PASS or FAIL, target by target."""
+"""The table of the accounting benchmark, and its targets: PASS or FAIL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def bounds_of(results: Results, item: Item) -> tuple[float, float] | None:
 
 
 def is_below(value: float, ends: tuple[float, float] | None) -> bool:
-    """Says whether a value is below the reference's lower end."""
+    """Returns whether a value is below the lower end of the reference."""
     return ends is not None and value < ends[0] * (1 - _BELOW)
 
 
@@ -89,7 +89,7 @@ def _time(seconds: float) -> str:
 
 
 def targets(results: Results, items: list[Item]) -> list[tuple[str, bool | None, str]]:
-    """Returns (target, whether it is met, what was found); None where the cells it needs are missing."""
+    """Returns (target, whether it is met, evidence); None in place of a bool where cells are missing."""
     ours = {item.name: r for item in items if (r := best(results, item, "ours")) and "value" in r}
     known = {item.name: ends for item in items if (ends := bounds_of(results, item)) and ends[0] > 0.0}
     found: list[tuple[str, bool | None, str]] = []

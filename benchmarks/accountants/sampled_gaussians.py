@@ -109,7 +109,7 @@ def run(q: float, sigma: float, steps: int, delta: float) -> Result:
 
 
 def _excess(result: Result, who: str) -> float | None:
-    """By what part of the reference a value is above it; None where one of them is missing."""
+    """Returns the relative excess over the reference; None where a value is missing."""
     if "value" not in result[who] or "value" not in result["reference"]:
         return None
     truth = result["reference"]["value"]
@@ -124,7 +124,7 @@ def _is_below(result: Result, who: str) -> bool:
 
 
 def _misses(result: Result) -> list[str]:
-    """What a cell lacks of the aim."""
+    """Returns the aims that a cell misses."""
     excess, found = _excess(result, "ours"), []
     if excess is None:
         return ["no reference" if "value" in result["ours"] else "no value"]

@@ -51,7 +51,7 @@ _ALL += tuple(f"audits/{folder}" for folder in ("attacks", "bounds", "claims", "
 
 @frozen
 class Bound:
-    """What is calibrated.
+    """A bound to be calibrated.
 
     Attributes:
       name: unique.
@@ -143,7 +143,7 @@ def vectors() -> tuple[AuditorTarget, ...]:
         lies = (rng.random((2, n)) < half_lie).astype(float)
         return np.column_stack([noise[0], lies[0]]), np.column_stack([1 + noise[1], 1 - lies[1]])
 
-    like = laplace(1.0)  # the rest of a target says where to look, which nobody is told here
+    like = laplace(1.0)  # the other fields of a target name its event, which these audits do not get
     draws = {"three Laplace 1/3": laplaces, "three bits 1/3": bits, "Laplace and a bit 1/2": beside}
     return tuple(evolve(like, name=name, draw=draw) for name, draw in draws.items())
 

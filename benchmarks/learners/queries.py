@@ -1,4 +1,4 @@
-"""Private query release and smoothed online learning: errors beside other methods' at equal epsilon, and speed.
+"""Private query release and smoothed online learning: errors of several methods at equal epsilon, and speed.
 
     python -m benchmarks.learners.queries [--quick] [--write]
 
@@ -91,7 +91,7 @@ def thresholds(points: int, runs: int) -> Iterator[Row]:
 
 
 def _bounds(of: QueryRelease, released: list[ReleasedQueries]) -> str:
-    """What is known of the error beforehand, and by the mean run's own measurements."""
+    """Returns the error bounds: the planned one, and the mean of those from measurements."""
     planned = of.error_bound()
     measured = float(np.mean([one.measured().error for one in released]))
     found = "no bound as planned" if planned is None else f"bound {planned.error:.3g} as planned"

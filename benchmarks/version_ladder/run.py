@@ -48,7 +48,7 @@ Colour = Literal["red", "green"]
 
 @frozen
 class Row:
-    """One line of the corpus; see the head of ladder.toml."""
+    """A row of the corpus; the head of ladder.toml describes its fields."""
 
     name: str
     packages: tuple[str, ...] = field(converter=tuple)
@@ -68,7 +68,7 @@ class Row:
             raise ValueError(f"{self.name}: give neighbours, or a significance for an auditor")
 
     def settings(self) -> dict[str, Any]:
-        """What the sampler is called with."""
+        """Returns the arguments of the sampler."""
         pair = {} if self.neighbours is None else {"neighbours": list(self.neighbours)}
         audited = {} if self.significance is None else {"significance": self.significance}
         return {"runs": self.runs, **pair, **audited, **self.arguments}

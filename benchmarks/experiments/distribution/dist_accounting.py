@@ -1,4 +1,4 @@
-"""What Algorithm 1's messages cost: K Laplace mechanisms on one label, by four ways of accounting.
+"""The cost of the messages of Algorithm 1: K Laplace mechanisms on one label, by four accountants.
 
 The published noise follows from a closed form; Renyi curves and privacy loss distributions certify a smaller epsilon
 for the same noise, or the same epsilon for less. "Slack" is published noise over the least that is certified. Quoted
@@ -33,7 +33,7 @@ CURVE_EPSILONS = tuple(round(0.02 * i, 2) for i in range(21))
 
 
 def accounted(experts: int, epsilon: float, delta: float) -> dict[str, Any]:
-    """One case: of the published noise what it costs, and what noise would be enough."""
+    """Returns one case: the cost of the published noise, and the noise that suffices."""
     multiplier = printed_multiplier(experts, epsilon=epsilon, delta=delta)
     event = accounting.compose((accounting.Laplace(multiplier), experts))
     needed = accounting.calibrate(

@@ -1,4 +1,4 @@
-"""Many labels, and labels without end: one bit does not mind, randomised response on the label does.
+"""Many labels and unbounded labels: the risk of one bit does not depend on them, that of randomised labels does.
 
 Easy candidates whose K kinds of labels are blocks of M/K labels each; then Poisson and Gaussian candidates, of which no
 table exists. Risk against a Poisson truth is summed over counts, against a Gaussian one by the trapezoidal rule.

@@ -1,8 +1,8 @@
-"""The hard class: what no learner can do better, and what one bit does on it.
+"""The hard class: a floor for every learner, and the risk of one bit.
 
 Pairs of laws that differ by a row of a Hadamard matrix, the class rebuilt for each T. A floor holds for the worst truth
-of the class; measured is the worse of the first pair's two. Then how much each channel tells about the pairs, against
-the bound on which the floor rests. A Laplace level is cut into cells, which only loses information.
+of the class; measured is the worse of the first pair's two. Then the information of each channel about the pairs,
+against the bound that the floor rests on. A Laplace level is cut into cells, which only loses information.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def hard(rounds: int, truth: int, runs: int, reference: str) -> dict[str, float]
 
 
 def told(channel: str, epsilon: float) -> dict[str, float]:
-    """What a channel tells about the pairs, and the most that it could."""
+    """Returns the information of a channel about the pairs, and its upper bound."""
     hard_class = HadamardClass(PAIRS, lean=LEAN)
     levels = REFERENCES["calibrated"].levels(hard_class.hypotheses(), HORIZON)
     if not isinstance(levels, TableLevels):
@@ -80,7 +80,7 @@ def _labels(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
 
 
 def _subsets(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
-    """Not among the library's: told is a subset of half of all labels, more often one with the label in it."""
+    """A channel that the library lacks: its message is a subset of half of all labels, likelier one with the label."""
     count = levels.labels or 0
     chosen = np.array([[bits >> y & 1 for y in range(count)] for bits in range(1 << count)], dtype=float)
     chosen = chosen[chosen.sum(axis=1) == count // 2]

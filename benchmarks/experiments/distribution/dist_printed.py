@@ -1,4 +1,4 @@
-"""The published learners beside the tuned ones: what a correct proof with large constants is worth.
+"""The published learners compared with the tuned ones: the cost of large constants in a correct proof.
 
 Algorithm 2 with the corrected range, and Algorithm 1 with its published noise, on the easy candidates. Both shift and
 scale losses into [0, 1], by a constant that is mostly room for noise which never comes.

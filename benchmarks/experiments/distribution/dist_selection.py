@@ -1,4 +1,4 @@
-"""Which of K laws is it? One batch of T persons, one private message each; easy candidates.
+"""Selection among K laws: one batch of T persons, one private message each; easy candidates.
 
 The estimate is the mean prediction; its nearest candidate, and the candidate of least mean loss, are read off the same
 messages. Two baselines: randomised response on the label with maximum likelihood, and Scheffé's tournament, for which

@@ -1,4 +1,4 @@
-"""How risk grows: in the number of rounds, of candidates, and in epsilon, of one bit and of one Laplace level.
+"""The growth of risk in the number of rounds, of candidates and in epsilon, for one bit and one Laplace level.
 
 The easy candidates, levels in the range of its formula ln(1 + (T-1) K), without an exchange of labels. Slopes are of
 risk divided by that range, which the noise is scaled to. Easy candidates lie farther apart the more there are; leaning
@@ -199,7 +199,10 @@ def experiment(
 
 
 def _expected(rises: list[float], deviations: list[float]) -> str:
-    """What easy candidates need not meet: the rates are those of bounds, and of candidates that stay as far apart."""
+    """Returns a comparison with rates that easy candidates need not meet.
+
+    They are the rates of the bounds, and of candidates whose distance does not depend on their number.
+    """
     met = {True: "met", False: "not met"}
     far = max(map(abs, deviations))
     return (

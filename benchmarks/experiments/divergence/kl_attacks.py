@@ -1,4 +1,4 @@
-"""What printed releases of a private divergence really cost: audits beside exact numbers.
+"""The true cost of printed releases of a private divergence: audits and exact numbers.
 
 All claim (1, 1e-5). Three ways in which the printed noise is not enough:
 

@@ -62,7 +62,7 @@ def biases(pi: FloatArray, p: FloatArray, records: int, population: int | None =
 
 
 def _law(records: int, mass: float, population: int | None) -> tuple[FloatArray, FloatArray]:
-    """What a count can be, but for 1e-30 in probability, and how probable that is."""
+    """Returns the values of a count, except for 1e-30 in probability, and their probabilities."""
     reach = 12.0 * math.sqrt(records * mass) + 60.0
     h = np.arange(max(0, math.floor(records * mass - reach)), min(records, math.ceil(records * mass + reach)) + 1)
     if population is None:

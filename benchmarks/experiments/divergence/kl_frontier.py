@@ -1,4 +1,4 @@
-"""Communication against error, and what the data make of it.
+"""Communication against error, and its dependence on the data.
 
 *Bits against error*: clients' shares of noise at (1, 1e-5), a cohort of 179 writers, for symbols that were drawn (T of
 them) and for the full histogram, which is the same release with every symbol asked for. Errors are mean squares over

@@ -1,4 +1,4 @@
-"""Audits of the federated learners, correct and broken, and what their worst pairs of losses can show at most.
+"""Audits of the federated learners, correct and broken, and the most that their worst pairs of losses can show.
 
 First table: the exact privacy loss of worst pairs, and what 10^6 runs from each of both find of it: the best event is
 fixed beforehand, its counts are what is expected, and each probability has the 97.5 % Clopper-Pearson bound. Of
@@ -51,7 +51,7 @@ def found_at_most(p: float, q: float, runs: int = RUNS) -> float:
 
 
 def best_event(exact: ExactLoss) -> tuple[float, float]:
-    """What 10^6 runs find of the exact loss at most, and the probability of the event, a level of the loss."""
+    """Returns the largest bound that 10^6 runs find of the exact loss, and the probability of its event."""
     found = [
         (found_at_most(float(p), float(q)), float(p))
         for law in (exact.forward[0], exact.backward[0])

@@ -1,11 +1,11 @@
-"""What the federated paper claims, beside what the graphs certify, threat model by threat model.
+"""Claims of the federated paper compared with the certificates of the graphs, by threat model.
 
 * *Fed-DP-OPE-Stoch* (Theorems 1, 6, 7, Corollary 1) with the noise that each prints, claimed epsilon 1. "At least" is
   an epsilon that the true one is known not to be below: the exact loss of messages about linear losses whose place is
   known, or of one leaf of a right child with equal scores.
-* What a server sees of one tree, at delta = 1e-6, beside numbers computed by another route.
+* The view of a server on one tree, at delta = 1e-6, compared with numbers from another derivation.
 * *Fed-SVT* (Theorem 4): the printed proof's sum and the certificate.
-* The noise that the library takes instead, in units of the printed noise, and what it certifies.
+* The noise of the library, in units of the printed noise, and its certificate.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def measured_claim(number: int) -> dict[str, Any]:
 
 
 def measured_messages(experts: int, smoothness: float) -> dict[str, Any]:
-    """What a server sees of one tree with printed noise, gradients in [-1, 1]; the record's place is known."""
+    """Returns the epsilon of one tree for the server: printed noise, gradients in [-1, 1], a known place."""
     records = 2**10
     batch = feasible_batch(records, 1)
     phase = TreePhase(records=records, trees=1, batch=batch, scales=(8.0 / (batch * EPSILON),))

@@ -1,4 +1,4 @@
-"""The federated paper's figures, made again: regret per client on its streams, with printed and with certified noise.
+"""The figures of the federated paper, reproduced: regret per client on its streams, with printed and certified noise.
 
 Gao, Huang & Yang 2024 show curves and print no numbers; parameters that they do not state are ours and are named here.
 

@@ -1,4 +1,4 @@
-"""Lower bounds on federated regret: printed, refuted, corrected, beside what learners do.
+"""Lower bounds on federated regret: printed, refuted and corrected, compared with the regret of learners.
 
 Gao, Huang & Yang 2024, Theorem 2, print a lower bound of order min(ln(d)/eps, T) on the regret per client of every
 eps-DP learner, for any number m of clients. Hedge on noisy sums of all clients' losses is eps-DP under the same

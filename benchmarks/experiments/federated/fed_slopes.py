@@ -1,4 +1,4 @@
-"""How federated regret falls with the number of clients and with epsilon: slopes on logarithmic axes, and bounds.
+"""The decrease of federated regret in the number of clients and in epsilon: slopes on logarithmic axes, and bounds.
 
 * *Coins*: Fed-DP-OPE-Stoch with one tree and printed noise, of the clients or of a trusted server. One of 64 experts is
   better by a gap, and the worst of five gaps is reported: with a fixed gap regret falls faster than any bound says.

@@ -1,14 +1,15 @@
 """Audits of the lazy learner's certificate, correct and broken, and how many runs it takes to catch what is broken.
 
-First table: the claim is the certified curve at a few epsilons. The statistic is what a view shows of a run on the
-worst pair of streams: the likelihood ratio of the whole transcript ("run"), of the first decision that may differ, or
+First table: the claim is the certified curve at a few epsilons. The statistic is a view of a run on the worst pair of
+streams: the likelihood ratio of the whole transcript ("run"), of the first decision that may differ, or
 of the played experts alone ("actions"); in how many batches an expert of the second half was played ("count"); whether
-the expert changed at the first decision ("switch"). The exact privacy loss says beforehand what an audit with unlimited
-runs would find, and how many runs the audit needs to find it with probability 0.9; the audit itself uses three times as
-many for a broken learner.
+the expert changed at the first decision ("switch"). The exact privacy loss gives the result of
+an audit with unlimited runs, and the number of runs that an audit needs to find it with probability 0.9. The audit
+uses three times as many for a broken learner.
 
-Second table: what no audit of the claim need see, and the accountant's own defects. Each has a number that the correct
-learner keeps within a limit and the mutant does not; all are exact but the draws beyond a budget, which are counted.
+Second table: defects that no audit of the claim need show, and defects of the accountant. Each has a number that is
+within a limit for the correct learner and not for the mutant. All numbers are exact except draws beyond a budget, which
+are counted.
 """
 
 from __future__ import annotations

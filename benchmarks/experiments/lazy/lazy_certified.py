@@ -1,4 +1,4 @@
-"""What the lazy learner's graph certifies, beside the printed formula and beside the truth on one pair of streams.
+"""Certificates of the lazy learner's graph beside the printed formula and the exact epsilon on one pair of streams.
 
 For each setting (n batches of B rounds, learning rate eta, fake-switch probability p, delta):
 

@@ -1,4 +1,4 @@
-"""How many problems of experts can share the same people and one budget of (1, 1e-6), with regret 2 sqrt(T ln d) each.
+"""The number of expert problems that can share the same people and a budget of (1, 1e-6), with regret 2 sqrt(T ln d).
 
 Asi, Koren, Liu & Talwar 2024 (section 1.1) promise a number that grows like T^(1/2): a problem is to be free of
 privacy down to epsilon = T^(-1/4), and K problems to cost sqrt(K) times as much as one. No learner is known for the

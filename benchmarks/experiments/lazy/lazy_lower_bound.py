@@ -1,4 +1,4 @@
-"""The lower bound's own adversary, and a learner of its class that does better than the bound.
+"""The adversary of the printed lower bound, and a learner of its class whose regret is below the bound.
 
 Asi, Koren, Liu & Talwar 2024, Theorem 4.2: every eps^2-zCDP learner that keeps its expert or draws a fresh one has
 regret of order T^(1/3) eps^(-2/3), shown with losses that are coins, drawn once per epoch and repeated through it. The

@@ -81,7 +81,7 @@ def experiment(cells: Cells, batches: int = 30) -> Report:
     for scale in scales:
         title = "dartboard" if scale is None else f"L2P, c = {scale:g} ηB"
         exact = scale is None or scale >= 1.0
-        # What is left without clipping is rounding, which differs between machines.
+        # Without clipping only rounding is left, which differs between machines.
         found = ["< 1e-12" if exact and table[e, scale] < 1e-12 else table[e, scale] for e in (2, 5)]
         rows.append([title, "no" if exact else "yes", *found])
     whole = [table[e, s] for e in (2, 5) for s in (None, *UNCLIPPED)]

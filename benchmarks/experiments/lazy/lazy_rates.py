@@ -1,9 +1,9 @@
-"""How regret grows with T, epsilon, d and the batch: measured exponents beside those that follow and those printed.
+"""The growth of regret with T, epsilon, d and the batch: exponents as measured, as derived and as printed.
 
-What follows is what ln(d)/eta + eta T B/8 and the cost of decisions and draws make of it. Bounds are those of the
+The derived exponents follow from ln(d)/eta + eta T B/8 and the cost of decisions and draws. Bounds are those of the
 dartboard, calibrated and certified by its graph at delta = 1e-6, or at delta = 1e-6 * epsilon where epsilon is below
-0.05: with a delta near epsilon little has to be hidden, and regret would grow more slowly for no other reason. For T
-that no accountant is asked about the bound's leading terms stand in.
+0.05: with a delta near epsilon little has to be hidden, and regret would grow more slowly for this reason alone. For
+the largest T the leading terms of the bound replace it.
 
 The figure is Figure 1 of Asi, Koren, Liu & Talwar 2024 with one line more, the corrected one.
 """
@@ -48,7 +48,7 @@ Points = tuple[tuple[float, ...], tuple[float, ...]]  # x and y of a sweep
 
 @frozen
 class Sweep:
-    """How something grows.
+    """The growth of one quantity in another.
 
     Attributes:
         points: Computes its points.

@@ -1,4 +1,4 @@
-"""Regret at a certified epsilon: lazy learners, what they are compared with, and five adversaries, up to 10^6 rounds.
+"""Regret at a certified epsilon: lazy and other learners against five adversaries, up to 10^6 rounds.
 
 Every private learner is calibrated to (epsilon, 1e-6) and certified by its graph. Regret is exact in expectation over
 the learner's randomness, on one seeded stream of each of five adversaries:

@@ -2,8 +2,8 @@
 
 A fifth of the rows is declared public and trains the classifiers. The others are the protected people, in random order;
 a classifier's loss on a person is 1 if it errs. A stream of k epochs goes through the same people k times, in k orders.
-Each person then changes k rounds, so that epsilon is that of groups of k, and not of single rounds: what a learner that
-counts every round as somebody new would claim is given beside it.
+Each person then changes k rounds, so that epsilon is that of groups of k rather than of single rounds. Beside it stands
+the claim of a learner that counts every round as a new person.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def learner_for_groups(rounds: int, experts: int, group: int, epsilon: float) ->
 
 
 def certified(learner: LazyExperts, group: int) -> float:
-    """What the graph certifies at delta for groups."""
+    """Returns the epsilon that the graph certifies at delta for groups."""
     return float(learner.graph().guarantee(group=group).epsilon(DELTA).upper)
 
 

@@ -1,4 +1,4 @@
-"""What the experiments of smoothed learning share: their page, data, and errors over a whole infinite class."""
+"""Data of the experiments of smoothed learning, and errors over a whole infinite class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rounds of choosing and measuring cost: compositions, whole noise, and the paper's constants.
+"""The cost of rounds of choosing and measuring: compositions, noise in whole numbers, and the paper's constants.
 
 The budget of each step at (1, 1e-6) by every composition; what the printed algorithm, epsilon/(2R) for each step,
 really costs at delta > 0; the same with discrete Laplace noise, which costs more; the best split of a budget; and the
@@ -56,7 +56,7 @@ def step(composition: Composition, rounds: int) -> dict[str, float]:
 
 
 def certified(epsilon: float, rounds: int, delta: float, whole: bool = False) -> dict[str, float]:
-    """What R rounds of epsilon/(2R) for each step cost at delta."""
+    """Returns the epsilon at delta of R rounds with epsilon/(2R) for each step."""
     each = epsilon / (2.0 * rounds)
     noise = DiscreteLaplace(1.0 / each, distance=1) if whole else Laplace(1.0 / each)
     event = compose((BoundedRange(each), rounds), (noise, rounds))

@@ -1,8 +1,8 @@
 """Private learning with label noise: thresholds, a tenth of all labels flipped.
 
-Whoever answers all error queries to within alpha has, on the synthetic pairs, a predicate whose error is at most
-2 alpha above the best. Two ways: a law on pairs by Smooth MWEM, for errors of a cover; and a private net of a few
-pairs. Pairs are half as smooth as their points.
+A learner that answers all error queries to within alpha finds, on the synthetic pairs, a predicate whose error is at
+most 2 alpha above the best. Two methods: a law on pairs by Smooth MWEM, for errors of a cover; and a private net of a
+few pairs. Pairs are half as smooth as their points.
 """
 
 from __future__ import annotations

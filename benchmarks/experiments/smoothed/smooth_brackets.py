@@ -1,4 +1,4 @@
-"""Brackets and covers of infinite classes: how many there are, and how wide they really are.
+"""Brackets and covers of infinite classes: their number and their true width.
 
 For every class with explicit brackets: their number beside the formula, the largest mass of a bracket by Monte Carlo,
 and whether random predicates lie between the two functions of their bracket, at every point. The slope of ln N in

@@ -1,4 +1,4 @@
-"""Real columns: what sigma somebody could justify beforehand, what it costs to be wrong, and online learning on them.
+"""Real columns: a sigma that can be justified beforehand, the cost of a wrong one, and online learning.
 
 Columns of scikit-learn's bundled data, of 178 to 1797 records. Bounds, and the sigma that is *declared*, rest on a
 sentence about the subject, not on the records; the owner's check, which is not private, is the least chi with which the
@@ -35,12 +35,12 @@ BINS = 32  # of the histogram beside
 
 @frozen
 class Subject:
-    """A column, and what is said of it beforehand.
+    """A column, and a statement about it that was made beforehand.
 
     Attributes:
-        said: The sentence that bounds and sigma rest on.
+        said: The statement, from which the bounds and sigma follow.
         low, high, points: Public bounds, and values between them.
-        sigma: What follows from the sentence.
+        sigma: The smoothness that follows from the statement.
     """
 
     said: str
@@ -76,7 +76,7 @@ def column(name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def base(name: str, reference: bool) -> PublicColumn:
-    """What is public of a column; a reference is spread over bins between its ninths, so that it leaves no gaps."""
+    """Returns the public part of a column; a reference is spread over bins between its ninths, without gaps."""
     of = SUBJECTS[name]
     if not reference:
         return PublicColumn(name=name, low=of.low, high=of.high, points=of.points)

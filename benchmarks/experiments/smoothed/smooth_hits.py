@@ -1,4 +1,4 @@
-"""How far an adaptive adversary can drive small sets: the most hits of a cell, and averages that never settle.
+"""The effect of an adaptive adversary on small sets: the most hits of a cell, and averages that do not converge.
 
 An adversary that always plays the cells that were hit most often stays below the sharp form of Lemma 3.2; the printed
 form and Bernstein's stand beside it. The process of appendix B is smooth at 1/2, and the share of its points above 1/2

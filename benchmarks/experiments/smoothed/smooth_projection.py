@@ -1,9 +1,9 @@
-"""Whether the projection matters: densities and errors of laws with and without it.
+"""The effect of the projection: densities and errors of laws with it and without it.
 
 Off the cover a law answers itself, and may be off by its mass between a query and the nearest of the cover: density
-times gamma. The projection caps the density at 1/sigma. Without it nothing does. Data are as concentrated as they may
-be, on a window of mass sigma or on random cells of that mass; covers are coarse. Errors are over all intervals of the
-line, cover or not.
+times gamma. The projection caps the density at 1/sigma. Without the projection there is no cap. Data are as
+concentrated as they may be, on a window of mass sigma or on random cells of that mass; covers are coarse. Errors are
+over all intervals of the line, cover or not.
 
 Intervals do not need it. Where the cover holds q1 <= q <= q2 for every q of the class, laws need no smoothness at all:
 q(D) <= q2(D) <= q2(D_B) + c <= q(D_B) + c + (q2 - q1)(D_B), with c the error on the cover, and so from below. A class

@@ -1,9 +1,9 @@
-"""Regret of Hedge on representatives of an infinite class: how it grows in T and in 1/sigma, and who fails.
+"""Regret of Hedge on representatives of an infinite class: its growth in T and in 1/sigma, and learners that fail.
 
 Thresholds against three adversaries, from coins on uniform points to smoothed binary search; regret is against the best
-threshold in hindsight, of all there are. Other classes at one size. Those that must fail: representatives too coarse
-for T, whoever follows the leader (empirical risk minimisation round by round, without coins) against somebody who
-contradicts it, and anybody at sigma = 0.
+threshold in hindsight, of all there are. Other classes at one size. Learners that must fail: representatives too
+coarse for T, a learner that follows the leader (empirical risk minimisation in each round, without randomness) against
+an adversary that contradicts it, and any learner at sigma = 0.
 """
 
 from __future__ import annotations
