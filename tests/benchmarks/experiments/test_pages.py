@@ -11,7 +11,7 @@ from benchmark_scripts import benchmark
 from benchmark_scripts import experiment_script as script
 
 ROOT = Path(__file__).parents[3]
-command, frame = script("__main__"), benchmark("frame")
+command, frame = script("command"), benchmark("frame")
 
 
 @pytest.mark.parametrize("name", command.NAMES)
