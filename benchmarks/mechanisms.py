@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,22 +39,23 @@ def rows(quick: bool) -> Iterator[Row]:
     """Yields all rows; the sizes are a tenth with ``quick``."""
     rng = np.random.default_rng(1)
     many, vector, runs = (10**6, 10**4, 10**4) if quick else (10**7, 10**6, 10**5)
-    for mechanism, value, peer, drawn, least in (
+    cases: tuple[tuple[Any, float, str, Callable[[], Any], float], ...] = (
         (mechanisms.Laplace(2.0), 1.0, "numpy laplace", lambda: rng.laplace(scale=2.0, size=many), 0.6),
         (mechanisms.Gaussian(2.0), 1.0, "numpy normal", lambda: rng.normal(scale=2.0, size=many), 0.6),
         (mechanisms.DiscreteGaussian(10.0), 3, "numpy normal", lambda: rng.normal(scale=10.0, size=many), 5.0 / 70.0),
-    ):
+    )
+    for mechanism, value, peer, drawn, least in cases:
         name = f"{type(mechanism).__name__}.simulate"
-        ours = lambda of=mechanism, value=value: of.simulate(value, rng, many)  # noqa: E731
-        yield compared(name, ours, peer, drawn, least=least, draws=many, repeats=6)
+        simulate = partial(mechanism.simulate, value, rng, many)
+        yield compared(name, simulate, peer, drawn, least=least, draws=many, repeats=6)
     values = np.linspace(0.0, 1.0, vector)
     for mechanism, make, metric in (
         (mechanisms.Laplace(2.0), "make_laplace", "l1_distance"),
         (mechanisms.Gaussian(2.0), "make_gaussian", "l2_distance"),
     ):
         name = f"{type(mechanism).__name__}.release of {vector:g} numbers"
-        ours = lambda of=mechanism: of.release(values)  # noqa: E731
-        yield compared(name, ours, "OpenDP, i64 vector", _opendp(make, metric, vector), least=0.9, draws=vector)
+        release = partial(mechanism.release, values)
+        yield compared(name, release, "OpenDP, i64 vector", _opendp(make, metric, vector), least=0.9, draws=vector)
     stream = mechanisms.AboveThreshold(0.0, threshold_scale=2.0, query_scale=4.0, answers=1)
     queries = np.full(1000, -1e3)  # the worst case: no query stops the stream
     yield compared(

@@ -23,9 +23,9 @@ import venv
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.accountants.page import HOME, SAMPLED, Result, Results, page, table, targets, verdicts
+from benchmarks.accountants.page import HOME, SAMPLED, Results, page, table, targets, verdicts
 from benchmarks.accountants.work import ITEMS, QUICK, Item
-from benchmarks.frame import DOCS, ROOT, WORK, Cells, digest, machine
+from benchmarks.frame import DOCS, ROOT, WORK, Cells, Result, digest, machine
 
 GROUPS = {
     "dp_accounting": ("reference", "grid", "ours", "dpa_pld", "dpa_rdp"),

@@ -198,7 +198,7 @@ def section(results: list[Result], total: int) -> str:
         order = sorted(
             missing, key=lambda r: (r["cell"]["q"], r["cell"]["steps"], r["cell"]["sigma"], -r["cell"]["delta"])
         )
-        rows = [
+        table = [
             (Cell(**r["cell"]).name, f"{r['ours'].get('value', math.nan):.9g}", ", ".join(_misses(r)))
             + (f"{r['peer'].get('value', math.nan):.6g}",)
             for r in order
@@ -206,7 +206,7 @@ def section(results: list[Result], total: int) -> str:
         text += [
             f"What misses the aim, {len(missing)} cells:",
             "",
-            markdown("cell | ε | why | dp-accounting", rows),
+            markdown("cell | ε | why | dp-accounting", table),
             "",
         ]
     return "\n".join(text)

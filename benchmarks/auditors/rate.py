@@ -29,8 +29,8 @@ from hockeystick._files.named_callables import load_target
 from hockeystick._words.figures import whole
 from hockeystick.accounting import HockeystickError
 
-_QUICK = ("laplace 1", "randomised response 1", "leaky response (1, 0.05)", "gaussian curve (1, 0.01)")
-_QUICK += ("laplace 1, true 2x", "leaky response (1, 0.05), true 1.5x")
+_QUICK = {"laplace 1", "randomised response 1", "leaky response (1, 0.05)", "gaussian curve (1, 0.01)"}
+_QUICK |= {"laplace 1, true 2x", "leaky response (1, 0.05), true 1.5x"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -39,8 +39,8 @@ def error_row(task: str, method: str, error: float | None, note: str = "") -> Ro
     return Row((f"{task}: {method}", "SKIP" if error is None else f"{error:.3g}", note or "–"))
 
 
-def _calibrated(columns: list[PublicColumn], queries: str, **options: Any) -> QueryRelease:
-    own = {"records": _RECORDS, "sigma": _SIGMA, "epsilon": _EPSILON, "vacuous": True}
+def _calibrated(columns: list[PublicColumn], queries: Any, **options: Any) -> QueryRelease:
+    own: dict[str, Any] = {"records": _RECORDS, "sigma": _SIGMA, "epsilon": _EPSILON, "vacuous": True}
     return QueryRelease.calibrated(columns, queries=queries, **own, **options)
 
 

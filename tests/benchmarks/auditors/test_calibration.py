@@ -31,6 +31,7 @@ SAMPLES = 200  # from each data set, in each audit
 EPSILON = 1.0
 
 Sample = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+Seed = int | list[int]
 
 
 def keeps_its_level(refuted: Iterable[bool], alpha: float) -> bool:
@@ -88,7 +89,7 @@ TIGHT: dict[str, tuple[Sample, Claim]] = {
 class Drawn:
     """A mechanism whose outputs are drawn in blocks beforehand; consecutive audits use consecutive outputs."""
 
-    def __init__(self, sample: Sample, seed: int | list[int], block: int = 500) -> None:
+    def __init__(self, sample: Sample, seed: Seed, block: int = 500) -> None:
         self.sample, self.rng, self.size = sample, np.random.default_rng(seed), block * SAMPLES
         self.outputs, self.at = (np.empty(0), np.empty(0)), [0, 0]
 
@@ -100,10 +101,12 @@ class Drawn:
         return self.outputs[value][self.at[value] - runs : self.at[value]]
 
 
-def verdicts(sample: Sample, seed: int | list[int], claim: Claim, alpha: float, **options: bool) -> Iterator[Verdict]:
+def verdicts(
+    sample: Sample, seed: int | list[int], claim: Claim, alpha: float, bits: bool = False
+) -> Iterator[Verdict]:
     target = Drawn(sample, seed)
     for number in range(1, MOST + 1):
-        verdict = audit(target, claim=claim, neighbours=(0, 1), samples=SAMPLES, rng=0, confidence=1 - alpha, **options)
+        verdict = audit(target, claim=claim, neighbours=(0, 1), samples=SAMPLES, rng=0, confidence=1 - alpha, bits=bits)
         assert verdict.refuted or claim.also or verdict.epsilon_lower <= claim.epsilon
         assert target.at[0] == target.at[1] == (number - 1) % 500 * SAMPLES + SAMPLES
         yield verdict
@@ -155,5 +158,5 @@ def test_the_check_of_bit_patterns_is_as_seldom_wrong() -> None:
     """Noise that is safe in floating point, on a grid, is said to leak as seldom as promised; and bits=True refutes no
     more often than the promise either."""
     for bits in (False, True):
-        found = verdicts(laplace, 5, Claim(EPSILON), 0.05, bits=bits)
+        found = verdicts(laplace, 5, Claim(EPSILON), 0.05, bits)
         assert keeps_its_level((one.refuted if bits else one.float_leak for one in found), 0.05)

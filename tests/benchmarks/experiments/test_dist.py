@@ -20,7 +20,7 @@ def holds(report: Any, start: str) -> bool:
     """The check whose statement starts like this."""
     found = [value for statement, value in report.checks.items() if statement.startswith(start)]
     assert len(found) == 1, start
-    return found[0]
+    return bool(found[0])
 
 
 def drawn(report: Any) -> str:
