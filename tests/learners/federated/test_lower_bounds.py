@@ -344,7 +344,7 @@ def test_the_experiment_at_small_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     report = module.experiment(
         frame.Cells(), settings=((512, 2, 128), (256, 16, 32)), clients=(1, 10**6, 10**8), runs=4, streams=50
     )
-    kept = {check.statement: check.holds for check in report.checks}
+    kept = dict(report.checks)
     assert len(kept) == 8
     # So few rounds are no refutation: Hedge's own regret is above a tenth of the printed bound; all else holds.
     assert sum(kept.values()) >= 6
