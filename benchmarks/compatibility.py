@@ -1,14 +1,14 @@
-"""The fast tests on every supported Python, with the newest dependencies and with the oldest that are allowed.
+"""Runs the fast tests on a matrix: every supported Python, with the newest and the oldest allowed dependencies.
 
     python -m benchmarks.compatibility [--only PATTERN] [--tests PATH...] [--wheel FILE] [--work FOLDER] [--write]
 
-A row is an interpreter and a way to resolve the dependencies: ``newest``, or ``oldest``, of each direct dependency the
-lowest version that pyproject.toml admits (on the lowest Python, which such versions have wheels for). The wheel is
-built once and installed with the extra ``test`` into a fresh environment by uv (``pip install uv``), and the fast tests
-of this checkout, or those in some files and folders, run against it; a row's log, ROW.log in FOLDER, grows as they run.
-An interpreter that uv does not find is reported as such, and is no failure (``uv python install 3.12`` gets one).
-``--write`` puts the table in docs/compatibility.md; ``--wheel`` tries a wheel that is there. The exit status is 1 if a
-test failed, or if a row could not be installed.
+A cell is an interpreter and a resolution of the dependencies: ``newest``, or ``oldest``, which takes the lowest version
+of each direct dependency that pyproject.toml admits (on the lowest Python, which such versions have wheels for). The
+wheel is built once, and uv (``pip install uv``) installs it with the extra ``test`` into a fresh environment. The fast
+tests of this checkout, or those in some files and folders, run against it; CELL.log in FOLDER holds their output. A
+missing interpreter is reported, and is not a failure (``uv python install 3.12`` gets one). ``--write`` puts the table
+into docs/compatibility.md; ``--wheel`` takes an existing wheel. The exit status is 1 if a test failed or a cell could
+not be installed.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]  # this module runs where the dependencies are not installed
 PAGE = ROOT / "docs" / "compatibility.md"
-ROWS = ("3.11-newest", "3.12-newest", "3.13-newest", "3.11-oldest")
+MATRIX = {"newest": ("3.11", "3.12", "3.13"), "oldest": ("3.11",)}
+ROWS = tuple(f"{python}-{resolution}" for resolution, pythons in MATRIX.items() for python in pythons)
 SHOWN = ("numpy", "scipy", "attrs", "networkx", "click", "dp-accounting", "pytest")
 
-Told = tuple[str, str, str]
-"""Status, what pytest's last line counts or the reason, and what was installed."""
+Outcome = tuple[str, str, str]
+"""The status, the counts of pytest's last line or the reason, and the installed versions."""
 
 
-def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Told:
-    """Installs a row's packages and runs the tests."""
+def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Outcome:
+    """Installs the packages of a cell and runs the tests."""
     version, dependencies = row.split("-")
     try:
         python = _uv("python", "find", "--no-python-downloads", version).strip()
@@ -61,7 +62,7 @@ def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Told:
     if dependencies == "oldest":
         if newer := above_floors(versions):
             return "not installed", f"newer than the oldest: {newer}", shown
-        # Old packages warn of what newer Pythons say of their code; the package itself still must not.
+        # Old packages cause warnings on newer Pythons; the package itself must not.
         command += ["-o", "filterwarnings=default\nerror:::hockeystick"]
     log = work / f"{row}.log"
     with log.open("wb") as written:
@@ -70,7 +71,7 @@ def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Told:
 
 
 def counted(log: str) -> str:
-    """Returns what pytest's last line counts, without its time; the last line of all if there is no such line."""
+    """Returns the counts of pytest's last line, without its time; else the last line of the log."""
     found = re.findall(r"^[= ]*(\d+ [a-z].*) in [\d.]+s", log, re.MULTILINE)
     return str(found[-1]) if found else (log.strip() or "nothing").splitlines()[-1]
 
@@ -84,7 +85,7 @@ def build(work: Path) -> Path:
 
 
 def above_floors(versions: dict[str, str]) -> str:
-    """Names the packages that are newer than their floor; a floor of 8.1 admits that the oldest is 8.1.1."""
+    """Returns the packages that are newer than their floor; the oldest version of a floor of 8.1 may be 8.1.1."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [*project["dependencies"], *project["optional-dependencies"]["test"]]  # the latter's floors are higher
     floors = {match[1]: match[2] for text in named if (match := re.match(r"([\w-]+)>=([\d.]+)", text))}
@@ -93,7 +94,7 @@ def above_floors(versions: dict[str, str]) -> str:
     )
 
 
-def page(told: dict[str, Told], tests: Sequence[str] = ()) -> str:
+def page(outcomes: dict[str, Outcome], tests: Sequence[str] = ()) -> str:
     """Returns docs/compatibility.md."""
     command = " ".join(("python -m benchmarks.compatibility", *(("--tests", *tests) if tests else ()), "--write"))
     which = "Some of the" if tests else "The"
@@ -102,7 +103,7 @@ newest dependencies that the package admitted when this was written; *oldest*: o
 the tests among them, the lowest version that it admits. {platform.system()}, {platform.machine()}."""
     parts = (f"Written by `{command}`; edit that instead.", text)
     wrapped = (textwrap.fill(" ".join(part.split()), 120, break_on_hyphens=False) for part in parts)
-    rows = ["| " + " | ".join((*row.split("-"), *each)) + " |" for row, each in told.items()]
+    rows = ["| " + " | ".join((*row.split("-"), *each)) + " |" for row, each in outcomes.items()]
     table = "\n".join(("| Python | dependencies | | tests | versions |", "|---|---|---|---|---|", *rows))
     return "\n\n".join(("# Supported versions", *wrapped, table)) + "\n"
 
@@ -110,26 +111,28 @@ the tests among them, the lowest version that it admits. {platform.system()}, {p
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compatibility")
-    parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as '3.12-*'")
+    parser.add_argument("--only", default="*", help="cells whose name matches, such as '3.12-*'")
     parser.add_argument("--tests", nargs="+", default=(), metavar="PATH", help="files or folders, such as tests/audits")
-    parser.add_argument("--wheel", type=Path, help="of this checkout, instead of building one")
+    parser.add_argument("--wheel", type=Path, help="an existing wheel of this checkout")
     kept = Path(tempfile.gettempdir()) / "hockeystick-compatibility"
-    parser.add_argument("--work", type=Path, default=kept, help="of environments and logs (default: %(default)s)")
+    parser.add_argument(
+        "--work", type=Path, default=kept, help="folder of environments and logs (default: %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/compatibility.md")
     options = parser.parse_args(arguments)
     rows = fnmatch.filter(ROWS, options.only)
     if not rows or (options.write and len(rows) < len(ROWS)):
-        parser.error(f"--only {options.only}: --write needs all rows, and there are {', '.join(ROWS)}")
+        parser.error(f"--only {options.only}: --write needs all cells, which are {', '.join(ROWS)}")
     options.work.mkdir(parents=True, exist_ok=True)
-    told, wheel = {}, options.wheel or build(options.work)
+    outcomes, wheel = {}, options.wheel or build(options.work)
     for row in rows:
-        told[row] = tried(row, wheel.resolve(), options.work.resolve(), options.tests)
-        print(row, *told[row], sep=": ", file=sys.stderr, flush=True)
-    text = page(told, options.tests)
+        outcomes[row] = tried(row, wheel.resolve(), options.work.resolve(), options.tests)
+        print(row, *outcomes[row], sep=": ", file=sys.stderr, flush=True)
+    text = page(outcomes, options.tests)
     print(text)
     if options.write:
         PAGE.write_text(text, encoding="utf-8")
-    return int(any(status in ("failed", "not installed") for status, *_ in told.values()))
+    return int(any(status in ("failed", "not installed") for status, *_ in outcomes.values()))
 
 
 def _uv(*arguments: str) -> str:

@@ -1,10 +1,10 @@
-"""What the pytest plugin costs a run that does not use it.
+"""Measures the cost of the pytest plugin for a run that does not use it.
 
 Runs pytest on one empty test and prints
 
 * the time that pytest spends on loading the plugin, measured inside the run, and the modules that this loads;
-* the least CPU and wall time of whole runs with the plugin and without it (``-p no:hockeystick``), in turns, and their
-  difference. On a machine with other work that difference is mostly noise.
+* the least CPU and wall time of whole runs with the plugin and without it (``-p no:hockeystick``), alternately, and
+  their difference. On a machine with other work that difference is mostly noise.
 
 Measure an environment with a plain install: an editable one adds import hooks of setuptools to every start of Python.
 
@@ -49,7 +49,7 @@ def cost(command: list[str], folder: Path) -> tuple[float, float]:
 
 
 def load(folder: Path) -> tuple[float, list[str]]:
-    """Returns the seconds that pytest takes to load the plugin, and what modules that loads."""
+    """Returns the seconds that pytest takes to load the plugin, and the modules that this loads."""
     command = [sys.executable, "-c", LOAD]
     output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
     (line,) = (line for line in output.splitlines() if line.startswith("LOADED"))

@@ -2,25 +2,18 @@
 
     python -m benchmarks.accountants.calibration [--only PART] [--write] [--kept]
 
-Each cell runs in a process of its own under a limit of CPU time and memory, and is kept as it comes: a second call goes
-on from there. dp-accounting's ``calibrate_dp_mechanism`` is given the same first guess, 1, and tolerance, 1e-6 of the
-answer; its PLD accountant is asked first and, where that does not end within the limit, its Renyi accountant. CPU
-seconds are without imports.
+Each cell runs in a process of its own under a limit of CPU time and memory, and later runs resume from its result.
+dp-accounting's ``calibrate_dp_mechanism`` gets the same first guess, 1, and tolerance, 1e-6 of the answer. Its PLD
+accountant runs first and, where that does not end within the limit, its Renyi accountant. CPU seconds exclude imports.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
-import multiprocessing
-import os
-import platform
-import resource
 import statistics
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
-from multiprocessing.connection import Connection
 from typing import Any
 
 import dp_accounting
@@ -28,8 +21,7 @@ from attrs import frozen
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from benchmarks.experiments.common import Cells, Result
-from benchmarks.table import DOCS, ROOT, digest, resumable
+from benchmarks.frame import DOCS, Cells, Result, Row, apart, arguments, digest, machine
 from hockeystick.accounting import EpsilonDelta, Gaussian, HockeystickError, PoissonSampled, calibrate, compose
 
 PAGE = DOCS / "benchmarks-calibration.md"
@@ -91,45 +83,23 @@ def peer(cell: Cell, accountant: Callable[[], Any], scale: float) -> Result:
     return {"sigma": float(sigma)}
 
 
-def within(seconds: int, compute: Callable[[], Result]) -> Result:
-    """What a process of its own returns, with its CPU seconds; or why it did not."""
-
-    def run(out: Connection) -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + seconds, resource.RLIM_INFINITY))
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        started = time.process_time()
-        try:
-            found = compute()
-        except (ArithmeticError, ValueError, MemoryError, RuntimeError) as error:
-            found = {"error": type(error).__name__}
-        out.send({**found, "cpu": time.process_time() - started})
-
-    ours_end, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=run, args=(theirs,))
-    process.start()
-    theirs.close()
-    try:
-        found: Result = ours_end.recv()
-    except EOFError:
-        found = {"error": f"over {seconds} CPU s", "cpu": float(seconds)}
-    process.join()
-    return found
-
-
 def beside(cell: Cell, scale: float) -> Result:
-    """dp-accounting's answer: by privacy-loss distributions, or else by Renyi orders."""
-    found = {**within(_PEER_SECONDS, lambda: peer(cell, PLDAccountant, scale)), "by": "PLD"}
-    if "sigma" in found:
-        return found
-    return {**within(_PEER_SECONDS, lambda: peer(cell, RdpAccountant, scale)), "by": "RDP"}
+    """Returns dp-accounting's answer: by privacy-loss distributions, or else by Renyi orders."""
+    found: Result = {}
+    for accountant, name in ((PLDAccountant, "PLD"), (RdpAccountant, "RDP")):
+        compute = partial(peer, cell, accountant, scale)
+        found = {**apart(compute, seconds=_PEER_SECONDS, memory=_MEMORY), "by": name}
+        if "sigma" in found:
+            break
+    return found
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
 @frozen
-class Row:
-    """A cell with what was found."""
+class Found:
+    """A cell with both results."""
 
     cell: Cell
     ours: Result
@@ -141,18 +111,16 @@ class Row:
         return float(self.ours["cpu"]) <= LIMIT
 
     def markdown(self) -> str:
-        """The line."""
+        """Returns the line of the table."""
         cell, found, other = self.cell, self.ours, self.peer
-        said = f"{found['sigma']:.7g} | {found['evaluations']}" if "sigma" in found else f"{found['error']} | –"
+        own = (f"{found['sigma']:.7g}", str(found["evaluations"])) if "sigma" in found else (found["error"], "–")
         ratio = f"{other['sigma'] / found['sigma']:.6f}" if "sigma" in other and "sigma" in found else "–"
-        by = f"{ratio} | {other['by']} | {other['cpu']:.2f}" if "sigma" in other else f"{other['error']} | – | –"
-        return (
-            f"| {cell.sampling:g} | {cell.steps:.0e} | {cell.epsilon:g} | {cell.delta:g} | {said} | {found['cpu']:.2f} "
-            f"| {by} |"
-        ).replace("e+0", "e")
+        by = (ratio, other["by"], f"{other['cpu']:.2f}") if "sigma" in other else (other["error"], "–", "–")
+        at = f"{cell.sampling:g}", f"{cell.steps:.0e}", f"{cell.epsilon:g}", f"{cell.delta:g}"
+        return f"| {' | '.join((*at, *own, format(found['cpu'], '.2f'), *by))} |".replace("e+0", "e")
 
 
-def page(rows: list[Row]) -> str:
+def page(rows: list[Found]) -> str:
     seconds = [float(row.ours["cpu"]) for row in rows]
     theirs = [float(row.peer["cpu"]) for row in rows if "sigma" in row.peer]
     slowest = sorted(rows, key=lambda row: -float(row.ours["cpu"]))[:5]
@@ -172,14 +140,15 @@ def page(rows: list[Row]) -> str:
         f"its PLD accountant or, where that does not end within {_PEER_SECONDS} CPU seconds (or fails), by its Renyi",
         "accountant. CPU seconds are without imports, each cell in a process of its own, caches cold, in one run.",
         "",
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"dp-accounting {version('dp-accounting')}.",
+        f"{machine()}, dp-accounting {version('dp-accounting')}.",
         "",
         "| | target | found |",
         "|---|---|---|",
-        f"| {_mark(not late)} | each cell ≤ {LIMIT:g} CPU s | {total - len(late)} of {total}; most {most:.2f} s |",
-        f"| {_mark(median <= MEDIAN)} | median ≤ {MEDIAN:g} CPU s | {median:.2f} s |",
-        f"| {_mark(not refused)} | no cell refused | {total - len(refused)} of {total} answered |",
+        Row(
+            (f"each cell ≤ {LIMIT:g} CPU s", f"{total - len(late)} of {total}; most {most:.2f} s"), not late
+        ).markdown(),
+        Row((f"median ≤ {MEDIAN:g} CPU s", f"{median:.2f} s"), median <= MEDIAN).markdown(),
+        Row(("no cell refused", f"{total - len(refused)} of {total} answered"), not refused).markdown(),
         "",
         f"dp-accounting's median is {statistics.median(theirs):.2f} s over the {len(theirs)} cells where one of its "
         f"accountants ended in time; its PLD accountant did in {len(pld)}. In {len(below)} cells its σ is below the "
@@ -195,32 +164,32 @@ def page(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _share(row: Row) -> float:
+def _share(row: Found) -> float:
     return float(row.peer["sigma"] / row.ours["sigma"])
 
 
-def _mark(met: bool) -> str:
-    return "PASS" if met else "FAIL"
-
-
 def main() -> int:
-    parser = resumable(__doc__.split("\n")[0], only="part of a cell's name", page=PAGE)
-    asked = parser.parse_args()
-    asked.work.mkdir(parents=True, exist_ok=True)
-    files = [str(file.relative_to(ROOT)) for file in sorted((ROOT / "accounting").rglob("*.py"))]
-    mine = Cells(asked.work / "calibration.jsonl", digest(*files))
-    theirs = Cells(asked.work / "calibration_peers.jsonl", version("dp-accounting"))
-    rows = []
-    for cell in grid():
-        key = {"cell": str(cell)}
-        if asked.only not in str(cell) or (asked.kept and not mine.holds(key)):
+    parser = arguments(__doc__.split("\n")[0], only="part of a cell's name", page=PAGE.name)
+    options = parser.parse_args()
+    mine = Cells(options.work / "calibration.jsonl", digest("accounting"))
+    theirs = Cells(options.work / "calibration_peers.jsonl", version("dp-accounting"))
+    cells, rows = {str(cell): cell for cell in grid() if options.only in str(cell)}, []
+
+    def measured(cell: str) -> Result:
+        return apart(partial(ours, cells[cell]), seconds=_SECONDS, memory=_MEMORY)
+
+    for name, cell in cells.items():
+        if options.kept and not mine.knows({"cell": name}, measured):
             continue
-        found = mine(key, lambda cell=cell: within(_SECONDS, lambda: ours(cell)))  # type: ignore[misc]
+        found = mine.one(measured, cell=name)
         scale = found.get("sigma", 1.0)
-        other = theirs(key, lambda cell=cell, scale=scale: beside(cell, scale))  # type: ignore[misc]
-        rows.append(Row(cell, found, other))
+
+        def compared(cell: str, scale: float = scale) -> Result:
+            return beside(cells[cell], scale)
+
+        rows.append(Found(cell, found, theirs.one(compared, cell=name)))
         print(rows[-1].markdown(), flush=True)
-    if asked.write:
+    if options.write:
         PAGE.write_text(page(rows), encoding="utf-8")
     return 0 if all(row.met for row in rows) else 1
 

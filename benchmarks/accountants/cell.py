@@ -18,27 +18,18 @@ import time
 import types
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-
-@dataclass(frozen=True)
-class Item:
-    """One row of the table; see ``work.py``."""
-
-    name: str
-    events: tuple[tuple[Any, ...], ...]
-    delta: float
-    kind: str = "epsilon"
-    section: str = ""
-
-
+Item = types.SimpleNamespace
+"""One row of the table, as ``work.Item`` has it."""
 Compute = Callable[[Item], float | tuple[float, float]]
-_WARM_UP = Item("warm up", (("gauss", 3.3, 2), ("laplace", 4.4, 3), ("sampled", 0.03, 2.2, 5)), 1e-5)
-_WARM_UP_PURE = Item("warm up", (("pure", 0.2, 3),), 1e-5)
+_WARM_UP = (
+    Item(kind="epsilon", events=(("gauss", 3.3, 2), ("laplace", 4.4, 3), ("sampled", 0.03, 2.2, 5)), delta=1e-5),
+    Item(kind="epsilon", events=(("pure", 0.2, 3),), delta=1e-5),
+)
 
 
 _ORDER = 8.5
@@ -229,9 +220,7 @@ def _opacus(item: Item, name: str) -> float:
         analysis = import_module("opacus.accountants.analysis.rdp")
         ((_, q, sigma, count),) = item.events
         return float(analysis.compute_rdp(q=q, noise_multiplier=sigma, steps=count, orders=_ORDER))
-    if item.kind == "rdp" and name == "rdp":
-        pass
-    else:
+    if item.kind != "rdp" or name != "rdp":
         _only_epsilon(item)
     if any(kind not in ("gauss", "sampled") for kind, *_ in item.events):
         raise NotApplicable("DP-SGD only")
@@ -315,7 +304,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     logging.disable(logging.WARNING)
-    for warm in (_WARM_UP, _WARM_UP_PURE):
+    for warm in _WARM_UP:
         try:
             compute(warm)
         except Exception:  # peers fail in many ways; the item itself will show it

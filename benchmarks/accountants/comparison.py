@@ -1,36 +1,32 @@
-"""Accounting, side by side with dp-accounting, prv_accountant, autodp and Opacus: tightness, CPU time, memory.
+"""Accounting compared with dp-accounting, prv_accountant, autodp and Opacus: tightness, CPU time, memory.
 
     python -m benchmarks.accountants.comparison [--only PATTERN ...] [--quick] [--write]
 
-makes one pinned virtual environment per group of peers (``<group>.txt``), runs every (item, accountant) cell
-in a process of its own under a time and a memory limit, ours in every environment for the work items, and prints a
-Markdown table and whether the targets are met. What is done is appended to ``results.jsonl`` in the folder of
-``--work``, and a second run goes on from there. Results of ours are kept as long as the sources of ``accounting/`` are
-the same.
+makes one pinned virtual environment per group of peers (``<group>.txt``) and runs every (item, accountant) cell in a
+process of its own under a limit of time and memory, ours in every environment for the work items. It prints a Markdown
+table and whether the targets are met. Later runs resume from finished cells; results of ours are used as long as the
+sources of ``accounting/`` are the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
-import hashlib
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 import venv
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.accountants.page import HOME, SAMPLED, Result, Results, page, table, targets, verdicts
+from benchmarks.accountants.page import HOME, SAMPLED, Results, page, table, targets, verdicts
 from benchmarks.accountants.work import ITEMS, QUICK, Item
+from benchmarks.frame import DOCS, ROOT, WORK, Cells, Result, digest, machine
 
-ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "dp_accounting": ("reference", "grid", "ours", "dpa_pld", "dpa_rdp"),
     "prv": ("ours", "prv"),
@@ -100,19 +96,9 @@ def cell(python: Path, item: Item, method: str, options: argparse.Namespace) -> 
     return min(runs, key=lambda r: r.get("cpu", 9e9))
 
 
-def sources() -> str:
-    """Returns a digest of our sources."""
-    digest = hashlib.sha256()
-    for file in sorted((ROOT / "accounting").rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def describe(pythons: dict[str, Path]) -> str:
-    """Returns what ran on what."""
-    lines = [
-        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {time.strftime('%Y-%m')}."
-    ]
+    """Returns the machine and the versions of the packages."""
+    lines = [f"{machine()}, {time.strftime('%Y-%m')}."]
     code = "import importlib.metadata as m\nfor p in {!r}:\n  try: print(p, m.version(p))\n  except Exception: pass"
     for group, python in pythons.items():
         found = subprocess.run([python, "-c", code.format(PACKAGES)], capture_output=True, text=True).stdout
@@ -126,46 +112,43 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="PATTERN", help="items whose name or section matches")
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
     parser.add_argument("--quick", action="store_true", help="a few items, each cell once")
-    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "hockeystick-benchmarks")
+    parser.add_argument("--work", type=Path, default=WORK, help="folder of the results (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of wall time per cell")
     parser.add_argument("--memory", type=float, default=8.0, help="GiB of address space per cell")
     parser.add_argument("--repeat", type=int, default=3, help="runs of a cell that takes less than 2 s")
-    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks-accounting.md")
     options = parser.parse_args()
     if options.quick:
         options.repeat = 1
     wanted = options.only or (QUICK if options.quick else ("*",))
     items = [i for i in ITEMS if any(fnmatch.fnmatch(x, w) for w in wanted for x in (i.name, i.section))]
+    named = {item.name: item for item in items}
     options.work.mkdir(parents=True, exist_ok=True)
-    log, digest = options.work / "results.jsonl", sources()
-    if options.fresh:
-        log.unlink(missing_ok=True)
-    results: Results = {}
-    if log.exists():
-        for line in log.read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            if entry["sources"] in (digest, None):
-                results[entry["item"], entry["method"], entry["group"]] = entry["result"]
     pythons = {group: python for group in options.groups if (python := environment(group, options.work))}
-    for item in items:
-        for group, python in pythons.items():
-            for method in GROUPS[group]:
-                key = (item.name, method, group)
-                if key in results or (item.section != "bench" and method == "ours" and group != HOME):
-                    continue
-                results[key] = cell(python, item, method, options)
-                entry = dict(zip(("item", "method", "group"), key, strict=True))
-                entry |= {"sources": digest if method in OURS else None, "result": results[key]}
-                with log.open("a", encoding="utf-8") as out:
-                    out.write(json.dumps(entry, ensure_ascii=False) + "\n")
-                print(*key, results[key], sep=" | ", file=sys.stderr, flush=True)
+
+    def computed(item: str, method: str, group: str) -> Result:
+        found = cell(pythons[group], named[item], method, options)
+        print(item, method, group, found, sep=" | ", file=sys.stderr, flush=True)
+        return found
+
+    ours = Cells(options.work / "accounting.jsonl", digest("accounting"))
+    theirs = Cells(options.work / "accounting_peers.jsonl")
+    keys = [
+        (item.name, method, group)
+        for item in items
+        for group in pythons
+        for method in GROUPS[group]
+        if item.section == "bench" or method != "ours" or group == HOME
+    ]
+    results: Results = {}
+    for kept, own in ((ours, True), (theirs, False)):
+        results |= kept.each(computed, [key for key in keys if (key[1] in OURS) is own])
     header = describe(pythons)
     if HOME not in pythons:
         print(f"SKIP the reference: it needs the environment {HOME}")
     print(header, table(results, items), verdicts(found := targets(results, items)), sep="\n\n")
     if options.write:
-        file = ROOT / "docs" / "benchmarks-accounting.md"
+        file = DOCS / "benchmarks-accounting.md"
         _, mark, sampled = file.read_text(encoding="utf-8").partition(SAMPLED)
         rest = f"\n{mark}{sampled}" if mark else ""
         file.write_text(page(results, header) + rest, encoding="utf-8")

@@ -1,13 +1,12 @@
-"""The accounting benchmark's table, and what is asked of ours: PASS or FAIL, target by target."""
+"""The table of the accounting benchmark, and its targets: PASS or FAIL."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from benchmarks.accountants.work import ITEMS, Item
+from benchmarks.frame import Result, markdown
 
-Result = dict[str, Any]
 Results = dict[tuple[str, str, str], Result]  # (item, method, group)
 
 COLUMNS = ("ours", "dpa_pld", "dpa_rdp", "prv", "opacus_prv", "opacus_rdp", "opacus_gdp", "autodp_rdp")
@@ -39,7 +38,7 @@ def bounds_of(results: Results, item: Item) -> tuple[float, float] | None:
 
 
 def is_below(value: float, ends: tuple[float, float] | None) -> bool:
-    """Says whether a value is below the reference's lower end."""
+    """Returns whether a value is below the lower end of the reference."""
     return ends is not None and value < ends[0] * (1 - _BELOW)
 
 
@@ -51,22 +50,19 @@ def best(results: Results, item: Item, method: str) -> Result | None:
 
 def table(results: Results, items: list[Item]) -> str:
     """Returns Markdown: relative excess over the reference (or the value where there is none), CPU time, memory."""
-    lines: list[str] = []
+    parts = []
     columns = [c for c in COLUMNS if any(m == c and "skip" not in r for (_, m, _), r in results.items())]
     for section, title in SECTIONS.items():
-        rows = [item for item in items if item.section == section]
-        if not rows:
-            continue
-        lines += [f"## {title}", ""]
-        lines.append("| item | reference | " + " | ".join(TITLES[c] for c in columns) + " |")
-        lines.append("|---|---|" + "---|" * len(columns))
-        for item in rows:
-            ends = bounds_of(results, item)
-            name = item.name if section != "trees" else f"{item.name}, δ={item.delta:.1g}"
-            cells = [_cell(best(results, item, c), ends) for c in columns]
-            lines.append(f"| {name} | {f'{ends[1]:.9g}' if ends else '–'} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+        rows = []
+        for item in items:
+            if item.section == section:
+                ends = bounds_of(results, item)
+                name = item.name if section != "trees" else f"{item.name}, δ={item.delta:.1g}"
+                known = f"{ends[1]:.9g}" if ends else "–"
+                rows.append([name, known, *(_cell(best(results, item, c), ends) for c in columns)])
+        if rows:
+            parts += [f"## {title}\n", markdown(["item", "reference", *(TITLES[c] for c in columns)], rows), ""]
+    return "\n".join(parts)
 
 
 def _cell(result: Result | None, ends: tuple[float, float] | None) -> str:
@@ -93,7 +89,7 @@ def _time(seconds: float) -> str:
 
 
 def targets(results: Results, items: list[Item]) -> list[tuple[str, bool | None, str]]:
-    """Returns (target, whether it is met, what was found); None where the cells it needs are missing."""
+    """Returns (target, whether it is met, evidence); None in place of a bool where cells are missing."""
     ours = {item.name: r for item in items if (r := best(results, item, "ours")) and "value" in r}
     known = {item.name: ends for item in items if (ends := bounds_of(results, item)) and ends[0] > 0.0}
     found: list[tuple[str, bool | None, str]] = []
@@ -149,8 +145,7 @@ def targets(results: Results, items: list[Item]) -> list[tuple[str, bool | None,
 def verdicts(found: list[tuple[str, bool | None, str]]) -> str:
     """Returns a Markdown table of the targets."""
     words = {True: "PASS", False: "FAIL", None: "SKIP"}
-    rows = [f"| {words[met]} | {target} | {detail} |" for target, met, detail in found]
-    return "\n".join(["| | target | found |", "|---|---|---|", *rows])
+    return markdown(" | target | found", [(words[met], target, detail) for target, met, detail in found])
 
 
 def page(results: Results, header: str) -> str:

@@ -1,16 +1,16 @@
-"""How tight accountants are, whether they ever say too little, and their time.
+"""Rates accountants: their tightness, whether their ε is ever too small, and their time.
 
     python -m benchmarks.accountants.rate [--accountant NAME|MODULE:CALLABLE]... [--quick] [--json FILE]
 
-Each accountant is asked for the ε of compositions whose ε is known: by closed forms (Gaussian and Laplace noise, single
+Each accountant computes the ε of compositions whose ε is known: by closed forms (Gaussian and Laplace noise, single
 samples of a small rate), by exact laws (randomised response, discrete Laplace noise), or to some parts in 1e8 at worst
-(samples with Gaussian noise). One ε below the truth makes it INVALID, and the exit status 1. What it refuses is not
-held against it. Without names ours and dp-accounting's two are rated; an accountant of yours is a function
-``epsilon(event, delta)`` of a ``dp_accounting.DpEvent`` and a δ in [0, 1). Events are meant for adding or removing one
-record; randomised response, which has no such meaning, for replacing one.
+(samples with Gaussian noise). One ε below the truth makes it INVALID, and the exit status 1. Refusals do not count
+against it. By default ours and the two of dp-accounting are rated. An accountant of yours is a function
+``epsilon(event, delta)`` of a ``dp_accounting.DpEvent`` and a δ in [0, 1). Events are for adding or removing one
+record; randomised response, which has no such meaning, is for replacing one.
 
-Other people's accountants need not be sound: of dp-accounting 0.6.0 the one for privacy loss distributions is INVALID,
-since it counts a composition of randomised responses once, and loses 4e-5 of ε in 10,000 Gaussian steps that are
+Accountants of other libraries need not be sound. In dp-accounting 0.6.0 the one for privacy loss distributions is
+INVALID: it counts a composition of randomised responses once, and loses 4e-5 of ε in 10,000 Gaussian steps that are
 sampled with probability 1, at δ = 1e-10.
 """
 
@@ -25,7 +25,7 @@ from attrs import asdict
 
 from benchmarks.accountants.compositions import KnownComposition, known_compositions
 from benchmarks.accountants.rating import ACCOUNTANTS, TOLERANCE, Answer, RatedAccountant, accountant, judge, rate
-from benchmarks.table import markdown_table
+from benchmarks.frame import markdown
 from hockeystick._files.named_callables import load_target
 from hockeystick._report.results import to_json
 from hockeystick.accounting import HockeystickError
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accountants.rate")
     parser.add_argument(
-        "--accountant", action="append", default=[], metavar="NAME|MODULE:CALLABLE", help="what to rate"
+        "--accountant", action="append", default=[], metavar="NAME|MODULE:CALLABLE", help="an accountant; repeatable"
     )
     parser.add_argument("--quick", action="store_true", help="a few compositions only")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all answers there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for all answers")
     options = parser.parse_args(arguments)
     compositions = [one for one in known_compositions() if one.quick or not options.quick]
     try:
@@ -67,22 +67,14 @@ def page(compositions: Sequence[KnownComposition], answers: Sequence[Answer], ju
         for one in compositions
     ]
     rows = [
-        (
-            one.accountant,
-            one.composition,
-            one.refused if one.epsilon is None else rounded_text.upper(one.epsilon, 6),
-            _excess(one.ratio_most),
-            _excess(one.ratio_of_lower),
-            f"{1e3 * one.seconds:.2g} ms",
-            one.judgement,
-        )
+        (one.accountant, one.composition, one.refused if one.epsilon is None else rounded_text.upper(one.epsilon, 6))
+        + (_excess(one.ratio_most), _excess(one.ratio_of_lower), f"{1e3 * one.seconds:.2g} ms", one.judgement)
         for one in answers
     ]
-    head = ("accountant", "composition", "ε ≤", "relative excess", "its lower end", "CPU time", "judgement")
     parts = (
-        markdown_table(("composition", "true ε", "known by"), truths),
-        markdown_table(head, rows),
-        markdown_table(("accountant", "judgement"), judgements.items()),
+        markdown("composition | true ε | known by", truths),
+        markdown("accountant | composition | ε ≤ | relative excess | its lower end | CPU time | judgement", rows),
+        markdown("accountant | judgement", judgements.items()),
     )
     return "\n\n".join(parts)
 

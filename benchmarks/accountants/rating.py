@@ -1,4 +1,4 @@
-"""Accountants rated: how far their ε is above the truth, whether it is ever below, and what time it takes.
+"""Measures accountants: the ratio of their ε to the truth, whether it is ever too small, and their time.
 
 On compositions whose ε is known (:mod:`benchmarks.accountants.compositions`), three things are measured of an
 accountant:
@@ -8,7 +8,7 @@ accountant:
 * **Tightness.** ε as a multiple of the truth, which is known from below and above.
 * **Time.** CPU seconds of the first answer, after a warm-up on an unrelated composition.
 
-What an accountant refuses, or fails at, is noted and is not held against it.
+Refusals and failures are noted, and do not count against an accountant.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RatedAccountant:
 
 @frozen
 class Answer:
-    """What an accountant said of one composition.
+    """The answer of an accountant for one composition.
 
     Attributes:
       epsilon: upper bound, or infinite; None where it has none to give.
@@ -101,10 +101,10 @@ class Answer:
 
 
 def rate_accountant(accountant: RatedAccountant, composition: KnownComposition) -> Answer:
-    """Returns what ``accountant`` says of ``composition``.
+    """Returns the answer of ``accountant`` for ``composition``.
 
     Raises:
-      InvalidArgumentError: it returned no number, NaN or a negative one.
+      InvalidArgumentError: It did not return a number, or NaN or a negative one.
     """
     event, truth = composition.event, composition.truth
     with _quiet():
@@ -133,7 +133,7 @@ def rate(accountants: Sequence[RatedAccountant], compositions: Sequence[KnownCom
 
 
 def judge(answers: Iterable[Answer]) -> Judgement:
-    """Returns what is to be said of an accountant from all its answers: the worst, and that there is one."""
+    """Returns the worst judgement of an accountant over all its answers."""
     judgements = {one.judgement for one in answers}
     return "INVALID" if "INVALID" in judgements else "not below" if "not below" in judgements else "no answer"
 
@@ -189,7 +189,7 @@ def accountant(name: str) -> RatedAccountant:
 
 
 def _warm_up(accountant: RatedAccountant) -> None:
-    """What is imported or built once is no part of the first answer's time."""
+    """Imports and builds what is needed once, so that it does not count in the time of the first answer."""
     sampled = dp_accounting.PoissonSampledDpEvent(0.03, dp_accounting.GaussianDpEvent(2.2))
     with _quiet(), contextlib.suppress(Exception):
         accountant.epsilon(dp_accounting.ComposedDpEvent([sampled, dp_accounting.LaplaceDpEvent(4.4)]), 1e-5)
@@ -202,7 +202,7 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Accountants warn of much that is no answer; what counts is ε."""
+    """Silences the warnings of accountants; only ε counts."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

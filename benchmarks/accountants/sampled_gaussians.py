@@ -1,35 +1,27 @@
-"""ε of Poisson-sampled Gaussian noise over a grid of rates, noise, steps and δ, held to references of its own.
+"""ε of Poisson-sampled Gaussian noise over a grid of rates, noise, steps and δ, compared with independent references.
 
     python -m benchmarks.accountants.sampled_gaussians [--only PATTERN] [--workers N] [--kept] [--write]
 
 Every cell is computed in a fresh process, cold, beside dp-accounting's PLD accountant, and compared with
-``sampled_reference.py``. What is done is appended to a file in the folder of ``--work``, under a digest of the
-accountant's sources, and a second run goes on from there; ``--kept`` shows what is there. ``--write`` puts the table
-into docs/benchmarks-accounting.md.
+``sampled_reference.py``. Later runs resume from finished cells as long as the sources of the accountant are the same;
+``--kept`` shows what is finished. ``--write`` puts the table into docs/benchmarks-accounting.md.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import json
 import math
-import os
 import random
-import resource
 import statistics
 import sys
-import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
-from typing import Any
+from functools import cache
+from importlib import import_module
 
-import numpy as np
 from attrs import asdict, frozen
 
 from benchmarks.accountants.page import SAMPLED
 from benchmarks.accountants.sampled_reference import ACCURACY, composed, delta_at_zero, one_step
-from benchmarks.table import DOCS, digest, resumable
+from benchmarks.frame import DOCS, Cells, Result, apart, arguments, digest, markdown
 
 RATES = tuple(10.0**-k for k in range(8, 0, -1))
 SIGMAS = (0.5, 1.0, 2.0, 5.0, 10.0)
@@ -39,8 +31,6 @@ RELATIVE, ABSOLUTE, SECONDS = 1e-5, 1e-9, 2.0
 _LIMIT = 10  # CPU seconds of one computation
 _PATIENCE = 60  # the same of a reference
 _MEMORY = 6 * 2**30
-
-Result = dict[str, Any]
 
 
 @frozen
@@ -90,7 +80,7 @@ def _reference(cell: Cell, near: float) -> Result:
         return {"value": one_step(cell.q, cell.sigma, cell.delta), "error": 1e-14}
     if near == 0.0:  # δ(0) is the total variation distance, which is that of the addition, too
         least = delta_at_zero(cell.q, cell.sigma, cell.steps, cell.delta)
-        return {"value": 0.0, "error": 0.0, "delta": least} if least <= cell.delta * (1 + 1e-3) else {"failed": least}
+        return {"value": 0.0, "error": 0.0, "delta": least} if least <= cell.delta * (1 + 1e-3) else {"error": least}
     value, error = composed(cell.q, cell.sigma, cell.steps, cell.delta, near)
     if -cell.steps * math.log1p(-cell.q) > value:
         try:
@@ -101,41 +91,27 @@ def _reference(cell: Cell, near: float) -> Result:
     return {"value": value, "error": error}
 
 
-def _apart(compute: Any, *arguments: Any, limit: int = _LIMIT) -> Result:
-    """What ``compute`` returns in a process of its own, with its CPU seconds."""
-    reader, writer = os.pipe()
-    if (child := os.fork()) == 0:
-        os.close(reader)
-        last = int(time.process_time()) + limit
-        resource.setrlimit(resource.RLIMIT_CPU, (last, last + 5))
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        warnings.simplefilter("ignore")
-        started = time.process_time()
-        try:
-            with np.errstate(all="ignore"):
-                found = compute(*arguments)
-            found["cpu"] = time.process_time() - started
-        except BaseException as error:  # peers fail in many ways
-            found = {"failed": f"{type(error).__name__}: {error}"[:120]}
-        os.write(writer, json.dumps(found).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        text = stream.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(text)) if text else {"failed": f"over {limit} s or its memory"}
+@cache
+def _warm_up() -> None:
+    """Imports and builds what each process needs once."""
+    for compute in (_ours, _peer):
+        compute(Cell(0.02, 1.5, 3, 1e-5))
+    import_module("hockeystick.accounting.engines.best_bound")._epsilon.cache_clear()
 
 
-def run(cell: Cell) -> Result:
+def run(q: float, sigma: float, steps: int, delta: float) -> Result:
     """Computes one cell."""
-    ours = _apart(_ours, cell)
+    _warm_up()
+    cell, limits = Cell(q, sigma, steps, delta), {"seconds": _LIMIT, "memory": _MEMORY}
+    ours = apart(lambda: _ours(cell), **limits)
     near = ours.get("value", 1.0)
-    reference = _apart(_reference, cell, near, limit=_PATIENCE) if math.isfinite(near) else {"failed": "no start"}
-    return {"cell": asdict(cell), "ours": ours, "reference": reference, "peer": _apart(_peer, cell)}
+    patient = {"seconds": _PATIENCE, "memory": _MEMORY}
+    reference = apart(lambda: _reference(cell, near), **patient) if math.isfinite(near) else {"error": "no start"}
+    return {"cell": asdict(cell), "ours": ours, "reference": reference, "peer": apart(lambda: _peer(cell), **limits)}
 
 
 def _excess(result: Result, who: str) -> float | None:
-    """By what part of the reference a value is above it; None where one of them is missing."""
+    """Returns the relative excess over the reference; None where a value is missing."""
     if "value" not in result[who] or "value" not in result["reference"]:
         return None
     truth = result["reference"]["value"]
@@ -150,7 +126,7 @@ def _is_below(result: Result, who: str) -> bool:
 
 
 def _misses(result: Result) -> list[str]:
-    """What a cell lacks of the aim."""
+    """Returns the aims that a cell misses."""
     excess, found = _excess(result, "ours"), []
     if excess is None:
         return ["no reference" if "value" in result["ours"] else "no value"]
@@ -221,21 +197,20 @@ def section(results: list[Result], total: int) -> str:
         "",
     ]
     if missing:
-        text += [
-            f"What misses the aim, {len(missing)} cells:",
-            "",
-            "| cell | ε | why | dp-accounting |",
-            "|---|---|---|---|",
-        ]
         order = sorted(
             missing, key=lambda r: (r["cell"]["q"], r["cell"]["steps"], r["cell"]["sigma"], -r["cell"]["delta"])
         )
-        text += [
-            f"| {Cell(**r['cell']).name} | {r['ours'].get('value', math.nan):.9g} | {', '.join(_misses(r))} "
-            f"| {r['peer'].get('value', math.nan):.6g} |"
+        table = [
+            (Cell(**r["cell"]).name, f"{r['ours'].get('value', math.nan):.9g}", ", ".join(_misses(r)))
+            + (f"{r['peer'].get('value', math.nan):.6g}",)
             for r in order
         ]
-        text.append("")
+        text += [
+            f"What misses the aim, {len(missing)} cells:",
+            "",
+            markdown("cell | ε | why | dp-accounting", table),
+            "",
+        ]
     return "\n".join(text)
 
 
@@ -248,34 +223,16 @@ def _worst(result: Result) -> str:
 
 
 def main() -> int:
-    """Runs what was not run yet, and shows it all."""
+    """Runs the cells that are not finished, and shows all of them."""
     page = DOCS / "benchmarks-accounting.md"
-    parser = resumable(__doc__ or "", only="cells whose name matches this pattern", page=page)
+    parser = arguments(__doc__ or "", only="cells whose name matches this pattern", page=page.name)
     options = parser.parse_args()
-    sources = sorted(str(f.relative_to(DOCS.parent)) for f in (DOCS.parent / "accounting").rglob("*.py"))
-    kept = Path(options.work) / "sampled_gaussians.jsonl"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    version = digest(*sources, "benchmarks/accountants/sampled_reference.py")
-    done: dict[Cell, Result] = {}
-    if kept.exists():
-        entries = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
-        done = {Cell(**e["cell"]): e for e in entries if e["sources"] == version}
+    file = options.work / "sampled_gaussians.jsonl"
+    kept = Cells(file, digest("accounting", "benchmarks/accountants/sampled_reference.py"), False, options.workers)
     wanted = [c for c in cells() if not options.only or fnmatch.fnmatch(c.name, options.only)]
-    left = [] if options.kept else [c for c in wanted if c not in done]
-    _ours(Cell(0.02, 1.5, 3, 1e-5))
-    _peer(Cell(0.02, 1.5, 3, 1e-5))  # imports, and what is built once
-    from hockeystick.accounting.engines import best_bound
-
-    best_bound._epsilon.cache_clear()
-    with kept.open("a", encoding="utf-8") as out, ThreadPoolExecutor(options.workers) as pool:
-        for future in as_completed([pool.submit(run, cell) for cell in left]):
-            result = future.result()
-            cell = Cell(**result["cell"])
-            out.write(json.dumps({**result, "sources": version}) + "\n")
-            out.flush()
-            done[cell] = result
-            print(f"{cell.name}: {_excess(result, 'ours')}, {result['ours']}", file=sys.stderr, flush=True)
-    results = [done[cell] for cell in wanted if cell in done]
+    if options.kept:
+        wanted = [cell for cell in wanted if kept.knows(asdict(cell), run)]
+    results = kept.all([asdict(cell) for cell in wanted], run, "cells")
     text = section(results, len(cells()))
     print(text)
     if options.write:

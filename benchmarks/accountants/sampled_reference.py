@@ -1,8 +1,8 @@
-"""ε of Poisson-sampled Gaussian noise from sources that share nothing with hockeystick: what its values are held to.
+"""ε of Poisson-sampled Gaussian noise from derivations that share nothing with hockeystick.
 
 One step is a closed form in 50 digits (``one_step``). More steps are a Fourier integral over the loss of a removal,
 with quadrature nodes on the outcomes (``composed``): no grid of losses, no FFT, no bound on round-off. What it leaves
-out is estimated and told: ε is known to about ``ACCURACY`` of itself, which the tests check against dense convolution.
+out is estimated: ε is known to about ``ACCURACY`` of itself, which the tests check against dense convolution.
 """
 
 from __future__ import annotations

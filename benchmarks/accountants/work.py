@@ -1,4 +1,4 @@
-"""What the accounting benchmark computes: work items, as plain numbers that every library can be fed with.
+"""The work items of the accounting benchmark, as plain numbers that suit every library.
 
 An event is (kind, parameters..., count):
 
@@ -7,7 +7,7 @@ An event is (kind, parameters..., count):
     ("sampled", q, σ, n)     Gaussian noise on a Poisson sample of rate q, add/remove
     ("pure", ε, n)           any ε-DP mechanism: binary randomised response
 
-An item asks for ε at δ, except where ``kind`` says otherwise:
+The result of an item is ε at δ, except for these kinds:
 
     "second"      the time of asking once more, for an equal event built anew
     "rdp"         ε by Rényi divergences alone, the best order searched

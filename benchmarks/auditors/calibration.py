@@ -23,16 +23,15 @@ from typing import Any
 import numpy as np
 from attrs import evolve, frozen
 
-from benchmarks.auditors.estimators import Estimate, Estimator, Samples, canaries, estimator
+from benchmarks.auditors.estimators import Answer, Estimate, Estimator, Rng, Samples, estimator, one_run, whole_audit
 from benchmarks.auditors.rating import measure_false_alarms
+from benchmarks.auditors.sequential import SEQUENTIAL
 from benchmarks.auditors.targets import AuditorTarget, gaussian_mu, laplace, tight_targets
-from benchmarks.experiments.common import Cells, Result
-from benchmarks.table import DOCS, ROOT, SEQUENTIAL, digest, resumable
-from hockeystick.audits import Claim, audit
+from benchmarks.frame import DOCS, Cells, Result, arguments, digest
+from hockeystick.audits import Claim
 from hockeystick.audits.bounds.both_orders import both_frontier, toss
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.bounds.whole_curve import cell_curve_bounds
-from hockeystick.audits.one_run.one_run import Rule, one_run_verdict
 from hockeystick.audits.sequential.evidence_ledger import EvidenceLedger
 from hockeystick.audits.targets.recorded import Recorded
 
@@ -45,27 +44,14 @@ _RATED = tuple(f"benchmarks/auditors/{part}.py" for part in ("rating", "targets"
 _MEASURED = (*_RATED, "audits/targets/recorded.py")
 _ONE_RUN = (*_MEASURED, *(f"audits/one_run/{part}.py" for part in ("one_run", "right_guesses", "model_based")))
 _BETS = (*_MEASURED, *SEQUENTIAL, "audits/sequential/evidence_ledger.py")
-_FOLDERS = ("attacks", "bounds", "claims", "outputs")
-_FILES = ("fixed_sample.py", "drawing/draws.py", "targets/calling.py")
-_ALL = (
-    *_RATED,
-    *(f"audits/{file}" for file in _FILES),
-    *(
-        file.relative_to(ROOT).as_posix()
-        for folder in _FOLDERS
-        for file in sorted((ROOT / "audits" / folder).glob("*.py"))
-        if file.name != "__init__.py"
-    ),
-)
-"""All that the answer of an audit of a fixed sample depends on."""
-
-Rng = np.random.Generator
-Said = tuple[bool, float]
+_ALL = (*_RATED, "audits/fixed_sample.py", "audits/drawing/draws.py", "audits/targets/calling.py")
+_ALL += tuple(f"audits/{folder}" for folder in ("attacks", "bounds", "claims", "outputs"))
+"""The sources that the outcome of an audit of a fixed sample depends on."""
 
 
 @frozen
 class Bound:
-    """What is calibrated.
+    """A bound to be calibrated.
 
     Attributes:
       name: unique.
@@ -86,34 +72,11 @@ class Bound:
     part: float = 1.0
 
 
-def scored(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
-    """The audit through a statistic that is given; an event, if the samples are bools."""
-    target = Recorded(s0, s1)
-    verdict = audit(target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha, statistic=np.asarray)
-    return verdict.refuted, verdict.epsilon_lower
-
-
 class Told(Recorded):
-    """Outputs that fall with their likelihood ratio."""
+    """Outputs that decrease in their likelihood ratio."""
 
     def log_likelihood_ratio(self, outputs: Any, d0: object, d1: object) -> Any:
         return -np.asarray(outputs)
-
-
-def told(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
-    """The audit through the target's own likelihood ratio."""
-    target = Told(s0, s1)
-    verdict = audit(
-        target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha, statistic="likelihood ratio"
-    )
-    return verdict.refuted, verdict.epsilon_lower
-
-
-def with_bits(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
-    """The audit that looks at the bit patterns of floats too."""
-    target = Recorded(s0, s1)
-    verdict = audit(target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha, bits=True)
-    return verdict.refuted, verdict.epsilon_lower
 
 
 def two_events(target: AuditorTarget) -> tuple[float, float]:
@@ -128,7 +91,7 @@ def mirrored(target: AuditorTarget) -> Estimate:
     """Both orders at once, of two events that are given."""
     low, high = two_events(target)
 
-    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
         counts = np.array([[np.sum(side <= low), np.sum((side >= high) & (side > low))] for side in (s0, s1)])
         slope = math.exp(target.point[0])
         region = both_frontier(toss(counts, len(s0), rng), slope=slope, alpha=alpha)
@@ -137,7 +100,7 @@ def mirrored(target: AuditorTarget) -> Estimate:
     return estimate
 
 
-def fixed_cells(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng, *, pilot: bool) -> Said:
+def fixed_cells(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng, *, pilot: bool) -> Answer:
     """Bounds on the whole curve from counts of cells, which the first quarter of the outputs chose."""
     first = len(s0) // 4
     cuts = np.unique(np.quantile(np.concatenate([s0[:first], s1[:first]]), np.linspace(0.1, 0.9, 9)))
@@ -150,7 +113,7 @@ def fixed_cells(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng, 
     return found.refutes(claim), found.epsilon(claim.delta)
 
 
-def kept(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
+def kept(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
     """The evidence ledger: three runs of one key, whose event is given."""
     target, runs = Recorded(s0, s1), 3
     with tempfile.TemporaryDirectory() as folder:
@@ -160,21 +123,6 @@ def kept(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said
             if found.refuted:
                 return True, found.epsilon_lower
     return False, found.epsilon_lower
-
-
-def one_run(rule: Rule | tuple[float, float]) -> Estimate:
-    """Canaries in one run, by a rule; a pair has the shares of all canaries that are guessed in and out."""
-
-    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Said:
-        tossed = canaries(s0, s1, rng)
-        if tossed is None:
-            return False, 0.0
-        size = len(tossed[0])
-        fixed = (int(size * rule[0]), int(size * rule[1])) if isinstance(rule, tuple) else rule
-        verdict = one_run_verdict(claim, *tossed, rule=fixed, confidence=1 - alpha)
-        return verdict.refuted, verdict.epsilon_lower
-
-    return estimate
 
 
 def vectors() -> tuple[AuditorTarget, ...]:
@@ -195,7 +143,7 @@ def vectors() -> tuple[AuditorTarget, ...]:
         lies = (rng.random((2, n)) < half_lie).astype(float)
         return np.column_stack([noise[0], lies[0]]), np.column_stack([1 + noise[1], 1 - lies[1]])
 
-    like = laplace(1.0)  # the rest of a target says where to look, which nobody is told here
+    like = laplace(1.0)  # the other fields of a target name its event, which these audits do not get
     draws = {"three Laplace 1/3": laplaces, "three bits 1/3": bits, "Laplace and a bit 1/2": beside}
     return tuple(evolve(like, name=name, draw=draw) for name, draw in draws.items())
 
@@ -220,13 +168,13 @@ def bounds() -> tuple[Bound, ...]:
         own("one run, numbers given", one_run((0.25, 0.25)), 100, files=_ONE_RUN),
         own("one run, grid", one_run("grid"), 100, files=_ONE_RUN),
         shipped("one run", 100, files=_ONE_RUN),
-        own("audit, event given", scored, 100, reads="event"),
-        own("audit, statistic given", scored, 100),
-        own("audit, likelihood ratio", told, 100),
+        own("audit, event given", whole_audit(statistic=np.asarray), 100, reads="event"),
+        own("audit, statistic given", whole_audit(statistic=np.asarray), 100),
+        own("audit, likelihood ratio", whole_audit(Told, statistic="likelihood ratio"), 100),
         own("curve, joint of cells", partial(fixed_cells, pilot=True), 100),
         shipped("curve, joint", 100),
         shipped("audit", 100),
-        own("audit, bits too", with_bits, 100),
+        own("audit, bits too", whole_audit(bits=True), 100),
         shipped("sequential, event given", 100, files=_BETS),
         own("evidence ledger, event given", kept, 90, reads="event", files=_BETS, share=0.5, part=6 / math.pi**2),
         Bound("audit of vectors", lambda _: estimator("audit"), 100, targets=vectors, share=0.5),
@@ -273,18 +221,9 @@ def calibrated(
     cells = Cells(work, digest(*bound.files), quiet=not sys.stderr.isatty(), workers=workers)
     targets = tuple(bound.targets())
     run = partial(piece, bound)
-    keys = [
-        {
-            "bound": bound.name,
-            "target": target.name,
-            "alpha": ALPHA,
-            "samples": bound.samples,
-            "audits": PIECE,
-            "piece": number,
-        }
-        for number in range(max(1, math.ceil(audits * bound.share / len(targets) / PIECE)))
-        for target in targets
-    ]
+    fixed = {"bound": bound.name, "alpha": ALPHA, "samples": bound.samples, "audits": PIECE}
+    pieces = range(max(1, math.ceil(audits * bound.share / len(targets) / PIECE)))
+    keys = [{**fixed, "target": target.name, "piece": number} for number in pieces for target in targets]
     if kept:
         keys = [key for key in keys if cells.knows(key, run)]
     found: dict[str, list[int]] = {}
@@ -294,7 +233,9 @@ def calibrated(
 
 
 def row(bound: Bound, found: dict[str, Rate], family: int) -> tuple[bool, str]:
-    """Returns whether the bound keeps its level, as far as can be told, and a line of the table."""
+    """Returns whether the bound is not known to exceed its level, and its line of the table."""
+    if not found:
+        return True, f"| {bound.name} | {bound.samples} | 0 | 0 |{' |' * 7} not run |"
     level = ALPHA * bound.part
     every = Rate(sum(one.alarms for one in found.values()), sum(one.audits for one in found.values()))
     worst = max(found, key=lambda name: found[name].rate)
@@ -306,15 +247,10 @@ def row(bound: Bound, found: dict[str, Rate], family: int) -> tuple[bool, str]:
     )
 
 
-def not_run(bound: Bound) -> str:
-    """Returns the line of a bound of which nothing is known."""
-    return f"| {bound.name} | {bound.samples} | 0 | 0 |{' |' * 7} not run |"
-
-
 def page(every: tuple[Bound, ...], lines: dict[str, str], standing: str) -> str:
     """Returns the page with the lines of some bounds; those of the others are what they are on the ``standing`` one."""
     before = {line.split("|")[1].strip(): line for line in standing.splitlines() if line.startswith("| ")}
-    table = [lines.get(bound.name) or before.get(bound.name) or not_run(bound) for bound in every]
+    table = [lines.get(bound.name) or before.get(bound.name) or row(bound, {}, 1)[1] for bound in every]
     return "\n".join([TEXT, TABLE, *table]) + "\n"
 
 
@@ -340,10 +276,9 @@ is seldom at its level in one of them. Estimates that assume a model are no boun
 
 def main() -> int:
     """Runs the command and returns its exit status: 1 if a level is not kept."""
-    parser = resumable(__doc__.split("\n")[0], only="name of the one bound to calibrate", page=PAGE)
+    parser = arguments(__doc__.split("\n")[0], only="name of the one bound to calibrate", page=PAGE.name)
     parser.add_argument("--audits", type=int, default=100_000, help="of each bound (default: %(default)s)")
     asked = parser.parse_args()
-    asked.work.mkdir(parents=True, exist_ok=True)
     every, file = bounds(), asked.work / "audit_calibration.jsonl"
     if asked.only and asked.only not in (names := [bound.name for bound in every]):
         parser.error(f"--only {asked.only}: no bound has that name; there are {', '.join(names)}")
@@ -353,7 +288,7 @@ def main() -> int:
     for bound in every:
         if asked.only in ("", bound.name):
             found = calibrated(bound, asked.audits, file, kept=asked.kept, workers=asked.workers)
-            holds, lines[bound.name] = row(bound, found, family) if found else (True, not_run(bound))
+            holds, lines[bound.name] = row(bound, found, family)
             held &= holds
             print(lines[bound.name], flush=True)
     if asked.write:

@@ -1,15 +1,16 @@
-"""Every bound of this package under one signature, so that they can be rated side by side, and with those of others.
+"""Every bound of this package under one signature, to be rated beside one another and beside the bounds of others.
 
 An estimator is ``estimate(samples0, samples1, claim, alpha, rng) -> (refuted, epsilon_lower)``:
 
-* ``samples0``, ``samples1``: independent outputs (numbers, shape (n,)) on two neighbouring data sets, all that it gets:
-  what it spends on choosing an event counts too. Small numbers are typical of the first, large ones of the second.
-* ``claim``: a :class:`hockeystick.audits.claims.claim.Claim`; ``alpha``: the probability, at most, with which a true
+* ``samples0``, ``samples1``: independent outputs (numbers, shape (n,)) on two neighbouring data sets, and all that it
+  gets: outputs that choose an event count too. Small numbers are typical of the first, large ones of the second.
+* ``claim``: a :class:`hockeystick.audits.claims.claim.Claim`; ``alpha``: the largest probability with which a true
   claim may be refuted.
-* ``rng``: all of its randomness.
-* ``refuted``: whether the claim is; ``epsilon_lower``: a lower bound, at level alpha, on epsilon at ``claim.delta``.
+* ``rng``: the source of all its randomness.
+* ``refuted``: whether the claim is refuted; ``epsilon_lower``: a lower bound, at level alpha, on epsilon at
+  ``claim.delta``.
 
-An estimator that ``reads`` the event is told the best one: its samples are bools, whether the event happened (it is
+An estimator that ``reads`` the event is given the best one: its samples are bools, whether the event happened (it is
 likelier on the first data set), and its claim is the one point that the event refutes soonest.
 """
 
@@ -26,16 +27,18 @@ from attrs import frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import real
 from hockeystick.audits.bounds.two_counts import Region, frontier, rectangle
-from hockeystick.audits.bounds.whole_curve import curve_bounds
+from hockeystick.audits.bounds.whole_curve import Method, curve_bounds
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.one_run.model_based import estimate_sum_statistic
-from hockeystick.audits.one_run.one_run import one_run_verdict
+from hockeystick.audits.one_run.one_run import Rule, one_run_verdict
 from hockeystick.audits.sequential.audit import sequential_audit
 from hockeystick.audits.targets.recorded import Recorded
 
 Samples = npt.NDArray[Any]
-Estimate = Callable[[Samples, Samples, Claim, float, np.random.Generator], tuple[bool, float]]
+Rng = np.random.Generator
+Answer = tuple[bool, float]
+Estimate = Callable[[Samples, Samples, Claim, float, Rng], Answer]
 
 
 @frozen
@@ -43,10 +46,10 @@ class Estimator:
     """A bound to be rated.
 
     Attributes:
-      name: unique.
-      estimate: the signature is the module's.
-      reads: "outputs", or "event": the best event is given.
-      assumes: what it rests on beyond independent samples; empty where it is valid without.
+        name: Its name, which is unique.
+        estimate: The function; see the module for its signature.
+        reads: "outputs", or "event" for an estimator that is given the best event.
+        assumes: Its assumption beyond independent samples; empty for none.
     """
 
     name: str
@@ -54,95 +57,78 @@ class Estimator:
     reads: Literal["outputs", "event"] = "outputs"
     assumes: str = ""
 
-    def __call__(
-        self, samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-    ) -> tuple[bool, float]:
-        """Returns what the estimator says, checked.
+    def __call__(self, samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        """Returns the answer, checked.
 
         Raises:
-          InvalidArgumentError: it did not return a bool and a number (which may be infinite, not NaN).
+            InvalidArgumentError: It is not a pair of a bool and a number (which may be infinite, not NaN).
         """
-        said = self.estimate(samples0, samples1, claim, alpha, rng)
+        answer = self.estimate(samples0, samples1, claim, alpha, rng)
         try:
-            refuted, bound = said
+            refuted, bound = answer
         except (TypeError, ValueError):
-            raise InvalidArgumentError(self.name, said, "is no pair", "return (refuted, epsilon_lower)") from None
+            raise InvalidArgumentError(self.name, answer, "is not a pair", "return (refuted, epsilon_lower)") from None
         if not isinstance(refuted, (bool, np.bool_)):
-            raise InvalidArgumentError(self.name, refuted, "is no bool", "return (refuted, epsilon_lower)")
+            raise InvalidArgumentError(self.name, refuted, "is not a bool", "return (refuted, epsilon_lower)")
         return bool(refuted), real(f"{self.name}: epsilon_lower", bound, allow_inf=True)
 
 
-def _by_region(region: Region, claim: Claim) -> tuple[bool, float]:
-    return any(region.refutes(*point) for point in claim.points), region.epsilon(claim.delta)
+def whole_audit(kind: type[Recorded] = Recorded, **options: Any) -> Estimate:
+    """Returns the whole audit, with options of ``hockeystick.audit``; it chooses an event on part of the samples."""
+
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        target = kind(s0, s1)
+        verdict = audit(target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha, **options)
+        return verdict.refuted, verdict.epsilon_lower
+
+    return estimate
 
 
-def event_given(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """The joint bound (:func:`hockeystick.audits.bounds.two_counts.frontier`) of an event that is given."""
-    slope = math.exp(min(claim.epsilon, 25.0))
-    counts = int(samples0.sum()), len(samples0), int(samples1.sum()), len(samples1)
-    return _by_region(frontier(*counts, slope=slope, alpha=alpha), claim)
+def event_given(bound: Literal["joint", "rectangle"]) -> Estimate:
+    """Returns a bound from the counts of a given event.
+
+    It is the joint one (``bounds.two_counts.frontier``), or the one of two Clopper-Pearson bounds at alpha/2 each
+    (``bounds.two_counts.rectangle``).
+    """
+
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        counts = int(s0.sum()), len(s0), int(s1.sum()), len(s1)
+        region: Region
+        if bound == "joint":
+            region = frontier(*counts, slope=math.exp(min(claim.epsilon, 25.0)), alpha=alpha)
+        else:
+            region = rectangle(*counts, alpha=alpha)
+        return any(region.refutes(*point) for point in claim.points), region.epsilon(claim.delta)
+
+    return estimate
 
 
-def event_given_rectangle(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """Two Clopper-Pearson bounds at alpha/2 each (``bounds.two_counts.rectangle``) of an event that is given."""
-    counts = int(samples0.sum()), len(samples0), int(samples1.sum()), len(samples1)
-    return _by_region(rectangle(*counts, alpha=alpha), claim)
+def curves(method: Method) -> Estimate:
+    """Returns bounds on the whole curve: by up to 17 events ("joint"), or by all thresholds at once ("band")."""
+
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        found = curve_bounds(s0, s1, confidence=1 - alpha, method=method, rng=rng)
+        return found.refutes(claim), found.epsilon(claim.delta)
+
+    return estimate
 
 
-def held_out(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """The whole audit (``hockeystick.audit``): it chooses an event on some of the samples and bounds it on the rest."""
-    target = Recorded(samples0, samples1)
-    verdict = audit(target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha)
-    return verdict.refuted, verdict.epsilon_lower
+def bets(**options: Any) -> Estimate:
+    """Returns the sequential audit, which bets on events until the capital or the samples are gone."""
+
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        most = min(len(s0), len(s1))
+        verdict = sequential_audit(Recorded(s0, s1), claim=claim, alpha=alpha, most_samples=most, rng=rng, **options)
+        return verdict.refuted, verdict.epsilon_lower
+
+    return estimate
 
 
-def curve_joint(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """Bounds on the whole curve by up to 17 events at once (``bounds.whole_curve.curve_bounds``, "joint")."""
-    found = curve_bounds(samples0, samples1, confidence=1 - alpha, method="joint", rng=rng)
-    return found.refutes(claim), found.epsilon(claim.delta)
+def canaries(samples0: Samples, samples1: Samples, rng: Rng) -> tuple[Samples, Samples] | None:
+    """Returns scores of canaries, and which of them were included, by fair coins.
 
-
-def curve_band(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """Bounds on the whole curve by all thresholds at once (``bounds.whole_curve.curve_bounds``, "band")."""
-    found = curve_bounds(samples0, samples1, confidence=1 - alpha, method="band", rng=rng)
-    return found.refutes(claim), found.epsilon(claim.delta)
-
-
-def sequential(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """Bets on learned events until the money or the samples are gone (``sequential.audit.sequential_audit``)."""
-    target = Recorded(samples0, samples1)
-    verdict = sequential_audit(
-        target, claim=claim, alpha=alpha, most_samples=min(map(len, (samples0, samples1))), rng=rng
-    )
-    return verdict.refuted, verdict.epsilon_lower
-
-
-def sequential_event_given(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """The same, on an event that is given."""
-    target = Recorded(samples0, samples1)
-    most = min(map(len, (samples0, samples1)))
-    verdict = sequential_audit(target, claim=claim, alpha=alpha, most_samples=most, rng=rng, events=np.asarray)
-    return verdict.refuted, verdict.epsilon_lower
-
-
-def canaries(samples0: Samples, samples1: Samples, rng: np.random.Generator) -> tuple[Samples, Samples] | None:
-    """Scores of canaries that were in by fair coins: an output on the first data set if so, else one on the second.
-
-    Nearly all outputs are used. Where the coins ask for more of a side than there are (3 in 100,000), None.
+    The score of an included canary is an output on the first data set, of any other one on the second. Nearly all
+    outputs are used. Where the coins need more of one side than there are (3 in 100,000), it returns None.
     """
     n = min(len(samples0), len(samples1))
     included = rng.random(2 * n - math.ceil(4 * math.sqrt(2 * n))) < 0.5
@@ -154,22 +140,28 @@ def canaries(samples0: Samples, samples1: Samples, rng: np.random.Generator) -> 
     return -scores, included
 
 
-def one_run(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """Guesses which canaries of one run were in (``one_run.one_run_verdict``); here canaries are independent."""
-    tossed = canaries(samples0, samples1, rng)
-    if tossed is None:
-        return False, 0.0
-    verdict = one_run_verdict(claim, *tossed, confidence=1 - alpha)
-    return verdict.refuted, verdict.epsilon_lower
+def one_run(rule: Rule | tuple[float, float] = "held-out") -> Estimate:
+    """Returns the bound of guesses which canaries of one run were included; here canaries are independent.
+
+    Args:
+        rule: A rule of ``one_run_verdict``, or the shares of all canaries that are guessed in and out.
+    """
+
+    def estimate(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+        tossed = canaries(s0, s1, rng)
+        if tossed is None:
+            return False, 0.0
+        size = len(tossed[0])
+        fixed = (int(size * rule[0]), int(size * rule[1])) if isinstance(rule, tuple) else rule
+        verdict = one_run_verdict(claim, *tossed, rule=fixed, confidence=1 - alpha)
+        return verdict.refuted, verdict.epsilon_lower
+
+    return estimate
 
 
-def sum_statistic(
-    samples0: Samples, samples1: Samples, claim: Claim, alpha: float, rng: np.random.Generator
-) -> tuple[bool, float]:
-    """The interval of a Gaussian model (``one_run.model_based.estimate_sum_statistic``), as if it were a bound."""
-    tossed = canaries(samples0, samples1, rng) if claim.delta > 0 else None
+def sum_statistic(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answer:
+    """Returns the interval of a Gaussian model (``one_run.model_based``), as if it were a bound."""
+    tossed = canaries(s0, s1, rng) if claim.delta > 0 else None
     if tossed is None:  # a Gaussian has no finite epsilon at delta = 0
         return False, 0.0
     low = estimate_sum_statistic(*tossed, delta=claim.delta, confidence=1 - alpha).low
@@ -177,14 +169,14 @@ def sum_statistic(
 
 
 ESTIMATORS: tuple[Estimator, ...] = (
-    Estimator("audit", held_out),
-    Estimator("event given", event_given, reads="event"),
-    Estimator("event given, rectangle", event_given_rectangle, reads="event"),
-    Estimator("curve, joint", curve_joint),
-    Estimator("curve, band", curve_band),
-    Estimator("sequential", sequential),
-    Estimator("sequential, event given", sequential_event_given, reads="event"),
-    Estimator("one run", one_run),
+    Estimator("audit", whole_audit()),
+    Estimator("event given", event_given("joint"), reads="event"),
+    Estimator("event given, rectangle", event_given("rectangle"), reads="event"),
+    Estimator("curve, joint", curves("joint")),
+    Estimator("curve, band", curves("band")),
+    Estimator("sequential", bets()),
+    Estimator("sequential, event given", bets(events=np.asarray), reads="event"),
+    Estimator("one run", one_run()),
     Estimator("sum statistic", sum_statistic, assumes="scores are normal, of one variance"),
 )
 
@@ -193,7 +185,7 @@ def estimator(name: str) -> Estimator:
     """Returns the estimator of that name.
 
     Raises:
-      InvalidArgumentError: there is none.
+        InvalidArgumentError: There is none.
     """
     for known in ESTIMATORS:
         if known.name == name:

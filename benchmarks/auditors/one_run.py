@@ -1,15 +1,15 @@
-"""One-run audits: lower bounds against the truth, ours beside jax-privacy's where it is installed.
+"""One-run audits: lower bounds against the truth, ours and those of jax-privacy where it is installed.
 
     python -m benchmarks.auditors.one_run [--seeds 5] [--write]
 
-Canaries are ideal: a canary's score is N(mu, 1) if it was in and N(0, 1) if not, independently, with mu such that the
-true epsilon is the one named, at delta = 1e-5. Every number is a mean over seeds, at confidence 0.95, rounded
+Canaries are ideal: the score of a canary is N(mu, 1) if it was included and N(0, 1) if not, independently, with mu such
+that the true epsilon is the one named, at delta = 1e-5. Every number is a mean over seeds, at confidence 0.95, rounded
 to two digits.
 
-Columns: "point" bounds epsilon at delta with no assumption on the mechanism; "curve" bounds mu of Gaussian DP, and
-reads it as an epsilon, which is a bound on epsilon for Gaussian trade-off curves; "sum" is an estimate (lower end) that
-assumes independent normal scores. The claim that is to be refuted has half the true epsilon. "jax" is jax-privacy,
-whose "curve" is read likewise; "-" was not run.
+Columns: "point" bounds epsilon at delta without an assumption on the mechanism; "curve" bounds mu of Gaussian DP and
+converts it to epsilon, which is a bound for Gaussian trade-off curves; "sum" is an estimate (its lower end) that
+assumes independent normal scores. The claim to refute is half of the true epsilon. "jax" is jax-privacy, whose "curve"
+is converted likewise; "-" was not run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 
+from benchmarks.frame import DOCS
 from hockeystick.accounting import Gaussian
 from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.audits.claims.claim import Claim
@@ -30,19 +30,10 @@ from hockeystick.audits.one_run.model_based import estimate_sum_statistic
 from hockeystick.audits.one_run.one_run import one_run_verdict
 
 DELTA, CONFIDENCE = 1e-5, 0.95
-ROWS = [
-    (1.0, 1000),
-    (1.0, 10_000),
-    (4.0, 1000),
-    (4.0, 10_000),
-    (4.0, 100_000),
-    (8.0, 1000),
-    (8.0, 10_000),
-    (8.0, 100_000),
-]
+ROWS = [(1.0, 1000), (1.0, 10_000), *((truth, 10**k) for truth in (4.0, 8.0) for k in (3, 4, 5))]
 OURS = ("point, held out", "point, grid", "curve, held out", "sum (estimate)")
 PEER = ("jax point, split", "jax point, all", "jax curve, split", "jax curve, all")
-PAGE = Path(__file__).parents[2] / "docs" / "benchmarks-one-run-audits.md"
+PAGE = DOCS / "benchmarks-one-run-audits.md"
 
 
 def scores(truth: float, canaries: int, seed: int) -> tuple[Any, Any]:

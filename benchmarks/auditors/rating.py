@@ -1,33 +1,31 @@
-"""Auditors audited: how often a bound refutes what is true, and how many samples it needs for what is false.
+"""Measures auditors: how often a bound refutes a true claim, and how many samples it needs to refute a false one.
 
-On targets whose privacy is known exactly (:mod:`benchmarks.auditors.targets`), two things are measured of an
-estimator:
+Targets have a privacy that is known exactly (:mod:`benchmarks.auditors.targets`). Two properties of an estimator are
+measured on them:
 
-* **False alarms.** On a target that is as private as it claims, and no more, the claim may be refuted (or a lower bound
-  on epsilon above it given) in at most a share alpha of audits. The share seen gets an exact Clopper-Pearson interval,
-  whose confidence allows for all targets that are looked at. All of it above alpha: the estimator is *INVALID*. All of
-  it below 1.25 alpha: *valid*. Else *undecided*: more replications would tell.
+* **False alarms.** A claim that holds with equality may be refuted (or a lower bound on epsilon above it given) in at
+  most a share alpha of audits. The observed share gets an exact Clopper-Pearson interval, whose confidence allows for
+  all targets. An interval above alpha makes the estimator *INVALID*, one below 1.25 alpha *valid*. Otherwise it is
+  *undecided*, and more replications would decide.
 * **Samples.** The least n per data set, every sample counted, at which 90 % of audits refute a claim that is too small.
-  It is found from powers at several n, and set against the optimum and the hard bound of
+  It is found from powers at several n, and compared with the optimum and the hard bound of
   :mod:`hockeystick.audits.bounds.sample_limits`.
 
-A measurement is a pure function of its names, numbers and seed, so a long run can be resumed from what is finished.
+A measurement is a pure function of its names, numbers and seed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
-import attrs
 import numpy as np
 from attrs import frozen
 
 from benchmarks.auditors.estimators import Estimator, Samples
 from benchmarks.auditors.targets import AuditorTarget
-from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.audits.bounds.power_search import samples_for_power
 from hockeystick.audits.bounds.sample_limits import Limit, klinf
@@ -47,8 +45,8 @@ class FalseAlarms:
     """How often an estimator refuted a claim that holds.
 
     Attributes:
-      alarms: of ``replications`` audits with ``samples`` outputs of each data set, at level ``alpha``.
-      low, high: Clopper-Pearson interval of the false-alarm rate, all targets of the run together at 99.9 %.
+        alarms: Refutations among ``replications`` audits with ``samples`` outputs of each data set, at level ``alpha``.
+        low, high: Clopper-Pearson interval of the false-alarm rate, at 99.9 % for all targets of the run together.
     """
 
     estimator: str
@@ -78,11 +76,11 @@ class Efficiency:
     """How many samples an estimator needs.
 
     Attributes:
-      n90: outputs of each data set at which it refutes in 90 % of audits; infinite if not within 100 times the optimum.
-      low, high: 95 % interval of ``n90``, from the number of replications.
-      optimum: what the best test of one order of the data sets takes, to first order.
-      optimum_both: what the best test of both orders takes.
-      least: no test whatever takes fewer.
+        n90: Outputs of each data set at which it refutes in 90 % of audits; infinite above 100 times the optimum.
+        low, high: 95 % interval of ``n90``, from the number of replications.
+        optimum: Samples of the best test of one order of the data sets, to first order.
+        optimum_both: Samples of the best test of both orders.
+        least: A lower bound for every test.
     """
 
     estimator: str
@@ -114,11 +112,16 @@ def measure_false_alarms(
     """Returns how often ``estimator`` refutes a target that is as private as it claims.
 
     Args:
-      samples: outputs of each data set, in each audit.
-      targets: how many targets share the confidence of the interval.
+        estimator: The estimator.
+        target: A target whose claim holds with equality.
+        alpha: The level.
+        samples: Outputs of each data set, in each audit.
+        replications: Number of audits.
+        targets: Number of targets that share the confidence of the interval.
+        seed: Seed of all random numbers.
 
     Raises:
-      InvalidArgumentError: a number out of its domain, or an estimator that does not keep to its signature.
+        InvalidArgumentError: A number is out of its domain, or the estimator does not keep to its signature.
     """
     alpha = probability("alpha", alpha, open=True)
     samples, replications = integer("samples", samples, low=_LEAST), integer("replications", replications, low=1)
@@ -144,8 +147,12 @@ def measure_efficiency(
     See :func:`hockeystick.audits.bounds.power_search.samples_for_power`; the search starts at the optimum.
 
     Args:
-      replications: audits at each n; twice as many towards the end.
-      most: largest n to try.
+        estimator: The estimator.
+        target: A target whose claim is false.
+        alpha: The level.
+        replications: Number of audits at each n; twice as many towards the end.
+        seed: Seed of all random numbers.
+        most: Largest n to try.
     """
     alpha = probability("alpha", alpha, open=True)
     replications = integer("replications", replications, low=10)
@@ -179,71 +186,9 @@ def measure_efficiency(
 
 
 def judge(found: Iterable[FalseAlarms]) -> Judgement:
-    """Returns what is to be said of an estimator from all targets: the worst."""
+    """Returns the worst judgement of an estimator over all targets."""
     judgements = {one.judgement for one in found}
     return "INVALID" if "INVALID" in judgements else "undecided" if "undecided" in judgements else "valid"
-
-
-@frozen
-class Settings:
-    """What a run of measurements is made with; results of equal settings may be put together.
-
-    Attributes:
-      alpha: nominal level.
-      samples: outputs of each data set in each audit for false alarms.
-      replications: audits for each false-alarm rate; a tenth as many, at least 50, for each power.
-      seed: of all random numbers.
-    """
-
-    alpha: float = 0.05
-    samples: int = 500
-    replications: int = 2000
-    seed: int = 0
-
-
-def rate(
-    estimators: Sequence[Estimator],
-    tight: Sequence[AuditorTarget],
-    broken: Sequence[AuditorTarget],
-    settings: Settings,
-    *,
-    finished: Iterable[FalseAlarms | Efficiency] = (),
-) -> Iterator[FalseAlarms | Efficiency]:
-    """Yields every measurement of every estimator, false alarms first, as it is made.
-
-    Args:
-      finished: results of an earlier run of the same settings; they are not yielded and not made again.
-    """
-    known = {(type(one), one.estimator, one.target) for one in finished}
-    cells = [(True, one, target) for one in estimators for target in tight]
-    cells += [(False, one, target) for one in estimators for target in broken]
-    for correct, estimator, target in cells:
-        if (FalseAlarms if correct else Efficiency, estimator.name, target.name) in known:
-            continue
-        if correct:
-            yield measure_false_alarms(estimator, target, **attrs.asdict(settings), targets=max(1, len(tight)))
-        else:
-            times = max(50, settings.replications // 10)
-            yield measure_efficiency(estimator, target, alpha=settings.alpha, replications=times, seed=settings.seed)
-
-
-def to_dict(result: FalseAlarms | Efficiency) -> dict[str, Any]:
-    """Returns plain values that JSON can hold; what is infinite is None."""
-    plain = attrs.asdict(result)
-    return {name: None if value == math.inf else value for name, value in plain.items()}
-
-
-def from_dict(plain: dict[str, Any]) -> FalseAlarms | Efficiency:
-    """Returns the result of :func:`to_dict`.
-
-    Raises:
-      InvalidArgumentError: fields are missing or unknown.
-    """
-    values: dict[str, Any] = {name: math.inf if value is None else value for name, value in plain.items()}
-    try:
-        return FalseAlarms(**values) if "alarms" in values else Efficiency(**values)
-    except TypeError as error:
-        raise InvalidArgumentError("result", plain, f"can't be read ({error})") from None
 
 
 @lru_cache(maxsize=64)

@@ -22,8 +22,7 @@ import numpy as np
 from attrs import frozen
 from scipy import stats
 
-from benchmarks.experiments.common import Cells, Result
-from benchmarks.table import DOCS, SEQUENTIAL, digest, resumable
+from benchmarks.frame import DOCS, Cells, Result, arguments, digest, markdown
 from hockeystick import accounting
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.bounds.sample_limits import klinf
@@ -33,7 +32,17 @@ from hockeystick.audits.sequential.audit import Run
 
 Draw = Callable[[int, np.random.Generator, int], FloatArray]
 PAGE = DOCS / "benchmarks-sequential-audits.md"
+SEQUENTIAL = (
+    "audits/sequential",
+    "audits/attacks/monotone_laws.py",
+    "audits/attacks/partitions.py",
+    "audits/targets/calling.py",
+    "audits/claims/claim.py",
+    *(f"audits/outputs/{part}.py" for part in ("features", "cells", "reading")),
+)
+"""The sources that the outcome of a sequential audit depends on."""
 CHUNK = 100  # runs that are kept together
+PUBLISHED = (59.0, 86.0, 68.0, 114.0)  # mean stopping times
 MOST_TIGHT = 500  # pairs against a claim that is true
 
 
@@ -85,12 +94,8 @@ def mean_pair(noise: str, epsilon: float) -> LawPair:
 def cases() -> list[Case]:
     found, curve = [], Claim.curve(accounting.Gaussian(1.0), 1e-5)
     for alpha, factor in ((0.05, 2.5), (1e-6, 1.5)):
-        for noise, epsilon, published in (
-            ("Gaussian", 0.01, 59.0),
-            ("Laplace", 0.01, 86.0),
-            ("Gaussian", 0.1, 68.0),
-            ("Laplace", 0.1, 114.0),
-        ):
+        noises = ("Gaussian", 0.01), ("Laplace", 0.01), ("Gaussian", 0.1), ("Laplace", 0.1)
+        for (noise, epsilon), published in zip(noises, PUBLISHED, strict=True):
             claim = Claim(epsilon, 1e-5 if noise == "Gaussian" else 0.0)
             limit = klinf(mean_pair(noise, epsilon), claim).stopping(alpha)
             name, known = f"NonDP{noise}1, {epsilon:g}", alpha == 0.05  # the level of the published ones
@@ -154,60 +159,56 @@ def measured(case: Case, runs: int, cells: Cells, *, kept: bool) -> tuple[FloatA
     return np.where(stops > 0, stops, np.inf), sum(part["seconds"] for part in found) / max(1, len(stops))
 
 
-def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> str:
+def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> list[str]:
+    """Returns a line of the first table."""
     stops, seconds = measured(case, runs, cells, kept=kept)
+    known = [case.name, f"{case.alpha:g}", f"{case.limit:.0f}"]
     if not len(stops):
-        return f"| {case.name} | {case.alpha:g} | {case.limit:.0f} | not run | | | {case.aim:.0f} | | | 0 | |"
+        return [*known, "not run", "", "", f"{case.aim:.0f}", "", "", "0", ""]
     times = np.minimum(stops, case.most)
     mean, error = times.mean(), 2.576 * times.std(ddof=1) / math.sqrt(len(times))
-    missed = int(np.isinf(stops).sum())
-    return (
-        f"| {case.name} | {case.alpha:g} | {case.limit:.0f} | {mean:.1f} ± {error:.1f} | {mean / case.limit:.2f} | "
-        f"{np.quantile(times, 0.9):.0f} | {case.aim:.0f} | {'yes' if mean - error <= case.aim else 'no'} | {missed} | "
-        f"{len(times):,} | {1e3 * seconds:.0f} |"
-    )
+    found = [f"{mean:.1f} ± {error:.1f}", f"{mean / case.limit:.2f}", f"{np.quantile(times, 0.9):.0f}"]
+    met, missed = "yes" if mean - error <= case.aim else "no", int(np.isinf(stops).sum())
+    return [*known, *found, f"{case.aim:.0f}", met, str(missed), f"{len(times):,}", f"{1e3 * seconds:.0f}"]
+
+
+TEXT = """# Sequential audits: stopping times
+
+Pairs of outputs until a false claim falls, by `python -m benchmarks.auditors.sequential --write`; all that
+were drawn up to then count. *Limit* is log(1/alpha)/KLinf, the least for small alpha; *aim* is 2.5 of it at
+0.05 and 1.5 at 1e-6, or the best published mean (59, 86, 68, 114 for the first four) if that is less.
+± is the 99 % interval; *met* allows for it.
+
+"""
 
 
 def main() -> None:
-    parser = resumable(__doc__.split("\n")[0], only="part of a case's name", page=PAGE)
+    parser = arguments(__doc__.split("\n")[0], only="part of a case's name", page=PAGE.name)
     parser.add_argument("--runs", type=int, default=10_000, help="of the published cases; the others make fewer")
-    asked = parser.parse_args()
-    asked.work.mkdir(parents=True, exist_ok=True)
-    quiet = not sys.stderr.isatty()
-    cells = Cells(asked.work / "sequential_audits.jsonl", digest(*SEQUENTIAL), quiet=quiet, workers=asked.workers)
-    lines = [
-        "# Sequential audits: stopping times",
-        "",
-        "Pairs of outputs until a false claim falls, by `python -m benchmarks.auditors.sequential --write`; all that",
-        "were drawn up to then count. *Limit* is log(1/alpha)/KLinf, the least for small alpha; *aim* is 2.5 of it at",
-        "0.05 and 1.5 at 1e-6, or the best published mean (59, 86, 68, 114 for the first four) if that is less.",
-        "± is the 99 % interval; *met* allows for it.",
-        "",
-        "| target | alpha | limit | mean | mean/limit | 90 % | aim | met | missed | runs | ms a run |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines), flush=True)
+    given = parser.parse_args()
+    quiet, file = not sys.stderr.isatty(), given.work / "sequential_audits.jsonl"
+    cells = Cells(file, digest(*SEQUENTIAL), quiet=quiet, workers=given.workers)
+    rows = []
     for case in cases():
-        if asked.only in case.name:
-            lines.append(row(case, asked.runs, cells, kept=asked.kept))
-            print(lines[-1], flush=True)
-    if not asked.only:
-        alarms = [
-            "",
-            "Claims that are exactly true, in long runs; [many short ones](benchmarks-audit-calibration.md) are apart:",
-            "",
-            "| target | alpha | pairs | false alarms | rate |",
-            "|---|---|---|---|---|",
-        ]
+        if given.only in case.name:
+            rows.append(row(case, given.runs, cells, kept=given.kept))
+            print(*rows[-1], sep=" | ", file=sys.stderr, flush=True)
+    head = "target | alpha | limit | mean | mean/limit | 90 % | aim | met | missed | runs | ms a run"
+    text = TEXT + markdown(head, rows) + "\n"
+    if not given.only:
+        alarms = []
         for case in tight():
-            stops, _ = measured(case, asked.runs, cells, kept=asked.kept)
+            stops, _ = measured(case, given.runs, cells, kept=given.kept)
             alarm, made = int(np.isfinite(stops).sum()), len(stops)
             rate = f"{alarm / made:.4f}" if made else "not run"
-            alarms.append(f"| {case.name} | 0.05 | {case.most} | {alarm} of {made} | {rate} |")
-        print("\n".join(alarms), flush=True)
-        lines += alarms
-    if asked.write:
-        PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            alarms.append([case.name, "0.05", str(case.most), f"{alarm} of {made}", rate])
+        text += (
+            "\nClaims that are exactly true, in long runs; [many short ones](benchmarks-audit-calibration.md) are "
+            f"apart:\n\n{markdown('target | alpha | pairs | false alarms | rate', alarms)}\n"
+        )
+    print(text)
+    if given.write:
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Audits beside what bounds them: the samples that the best test needs, seconds, and the auditors of others.
+"""Audits compared with the samples that the best test needs, with limits of time, and with other auditors.
 
     python -m benchmarks.auditors.speed [--quick] [--write]
 
 finds how many samples of each data set refute a claim that is too small in 90 % of audits, every sample counted, and
-sets it against the local optimum of :mod:`hockeystick.audits.bounds.sample_limits`; times two audits; and, where
-jax-privacy is installed, does the same with its auditor. ``--write`` puts the table into docs/benchmarks-audits.md.
+compares it with the local optimum of :mod:`hockeystick.audits.bounds.sample_limits`; times two audits; and does the
+same with the auditor of jax-privacy where it is installed. ``--write`` puts the table into docs/benchmarks-audits.md.
 """
 
 from __future__ import annotations
@@ -16,54 +16,26 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
-from benchmarks.auditors.estimators import Estimator, estimator
+from benchmarks.auditors.estimators import Estimator, estimator, whole_audit
 from benchmarks.auditors.rating import measure_efficiency, measure_false_alarms
 from benchmarks.auditors.targets import AuditorTarget, gaussian_mu, gaussian_shift, laplace
-from benchmarks.table import main
+from benchmarks.frame import WORK, Row, compare
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.every_case import select
-from hockeystick.audits.targets.recorded import Recorded
 
 ALPHA = 0.05
 
 
-@frozen
-class Row:
-    """One line of the table."""
-
-    name: str
-    ours: str
-    beside: str
-    ratio: float
-    most: float | None  # None: to be compared with, not to be met
-    remark: str = ""
-
-    @property
-    def met(self) -> bool:
-        """Whether the ratio is within its limit, if it has one."""
-        return self.most is None or self.ratio <= self.most
-
-    def markdown(self) -> str:
-        """The line."""
-        mark = "" if self.most is None else "PASS" if self.met else "FAIL"
-        most = "" if self.most is None else f"{self.most:.2f}"
-        return f"| {mark} | {self.name} | {self.ours} | {self.beside} | {self.ratio:.2f} | {most} | {self.remark} |"
-
-
-def score_given(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.random.Generator) -> tuple[bool, float]:
-    """The audit where the samples are values of a statistic (the threshold is not given), or of an event (bools)."""
-    target = Recorded(s0, s1)
-    verdict = audit(target, claim=claim, samples=target.left, rng=rng, confidence=1 - alpha, statistic=np.asarray)
-    return verdict.refuted, verdict.epsilon_lower
+def compared(name: str, ours: str, beside: str, ratio: float, most: float | None, remark: str = "") -> Row:
+    """Returns a row; ``most`` is the largest ratio that meets the limit, None for no limit."""
+    cells = name, ours, beside, f"{ratio:.2f}", "" if most is None else f"{most:.2f}", remark
+    return Row(cells, None if most is None else ratio <= most)
 
 
 def gaussian_curve(factor: float) -> AuditorTarget:
@@ -75,8 +47,8 @@ def gaussian_curve(factor: float) -> AuditorTarget:
 def samples(quick: bool) -> Iterator[Row]:
     """Samples needed against the optimum."""
     learned, given = estimator("audit"), estimator("event given")
-    scored = Estimator("audit, statistic given", score_given)
-    told = Estimator("audit, event given", score_given, reads="event")
+    scored = Estimator("audit, statistic given", whole_audit(statistic=np.asarray))
+    told = Estimator("audit, event given", whole_audit(statistic=np.asarray), reads="event")
     cases: list[tuple[str, AuditorTarget, list[tuple[Estimator, float | None]]]] = [
         ("Laplace, claim 1, true 2", laplace(1.0, 2.0), [(given, None), (told, None), (scored, None), (learned, 2.5)]),
         ("Laplace, claim 1, true 1.1", laplace(1.0, 1.1), [(given, 1.1), (told, 1.1), (scored, None), (learned, 2.0)]),
@@ -90,10 +62,9 @@ def samples(quick: bool) -> Iterator[Row]:
 
 def _needed(one: Estimator, name: str, target: AuditorTarget, most: float | None, quick: bool) -> Row:
     found = measure_efficiency(one, target, alpha=ALPHA, replications=100 if quick else 300)
-    ours = (
-        f"{found.n90:,.0f} ({found.low:,.0f} to {found.high:,.0f})" if found.n90 < math.inf else f"> {found.low:,.0f}"
-    )
-    return Row(
+    within = f"{found.n90:,.0f} ({found.low:,.0f} to {found.high:,.0f})"
+    ours = within if found.n90 < math.inf else f"> {found.low:,.0f}"
+    return compared(
         f"{one.name}: {name}",
         ours,
         f"{found.optimum:,.0f}",
@@ -128,18 +99,19 @@ def seconds(quick: bool) -> Iterator[Row]:
     took, _, verdict = _timed(call + "samples=20_000, bits=True)")
     found = f"{'refuted' if verdict['refuted'] else 'NOT refuted'}, ε ≥ {verdict['epsilon_lower']:.2f}"
     ratio = took if verdict["refuted"] else math.inf
-    yield Row("bits of numpy's Laplace, claim 1, 2 × 20,000 samples", f"{took:.2f} s", "1 s", ratio, 1.0, found)
+    yield compared("bits of numpy's Laplace, claim 1, 2 × 20,000 samples", f"{took:.2f} s", "1 s", ratio, 1.0, found)
     size = 10**6 if quick else 10**7
     took, memory, _ = _timed(call + f"samples={size})")
-    yield Row(f"{size:,} samples of a number, seconds", f"{took:.1f} s", f"{size / 1e6:g} s", took / (size / 1e6), 1.0)
-    yield Row(f"{size:,} samples of a number, memory", f"{memory:.2f} GB", "1 GB", memory, 1.0)
+    yield compared(
+        f"{size:,} samples of a number, seconds", f"{took:.1f} s", f"{size / 1e6:g} s", took / (size / 1e6), 1.0
+    )
+    yield compared(f"{size:,} samples of a number, memory", f"{memory:.2f} GB", "1 GB", memory, 1.0)
 
 
 def published(quick: bool) -> Iterator[Row]:
     """Form 4 of the sparse vector technique at claim 0.1, beside DP-Sniper's bounds on it; goes on where it stopped."""
     case, size = select("zoo/svt-4@0.1")[0], 10**6 if quick else 4 * 10**7
-    folder = Path(tempfile.gettempdir()) / "hockeystick-benchmarks"
-    folder.mkdir(parents=True, exist_ok=True)
+    WORK.mkdir(parents=True, exist_ok=True)
     for name, options in (("likelihood ratio", dict(case.options)), ("event learned", {})):
         started = time.process_time()
         verdict = audit(
@@ -149,10 +121,10 @@ def published(quick: bool) -> Iterator[Row]:
             samples=size,
             rng=1,
             confidence=0.9,
-            checkpoint=folder / f"svt-4, {name}, {size}.checkpoint",
+            checkpoint=WORK / f"svt-4, {name}, {size}.checkpoint",
             **options,
         )
-        yield Row(
+        yield compared(
             f"audit, {name}: SVT form 4, claim 0.1, {size:,} samples",
             f"ε ≥ {verdict.epsilon_lower:.4f}",
             "ε ≥ 0.170",
@@ -177,12 +149,8 @@ def jax_privacy(quick: bool) -> Iterator[Row]:
         return Estimator(f"jax-privacy {version}, {name}", estimate)
 
     bonferroni = rated("Bonferroni", lambda one, alpha, claim: one.epsilon_clopper_pearson(alpha, claim.delta))
-    split = rated(
-        "split",
-        lambda one, alpha, claim: one.epsilon_clopper_pearson(
-            alpha, claim.delta, threshold_strategy=auditing.Split(seed=0)
-        ),
-    )
+    held_out = {"threshold_strategy": auditing.Split(seed=0)}
+    split = rated("split", lambda one, alpha, claim: one.epsilon_clopper_pearson(alpha, claim.delta, **held_out))
     yield _needed(bonferroni, "Laplace, claim 1, true 2", laplace(1.0, 2.0), None, quick)
     yield _needed(split, "Laplace, claim 1, true 2", laplace(1.0, 2.0), None, quick)
     if not quick:
@@ -193,7 +161,7 @@ def jax_privacy(quick: bool) -> Iterator[Row]:
     for one in (by_gdp, estimator("audit")):
         found = measure_false_alarms(one, correct, alpha=ALPHA, samples=1000, replications=200)
         share = f"{found.alarms} of {found.replications}"
-        yield Row(
+        yield compared(
             f"{one.name}: false alarms, correct Gaussian (1, 1e-5)",
             share,
             f"{ALPHA:g}",
@@ -236,5 +204,5 @@ Not run here, and not for the same question; from the logs that DP-Sniper comes 
 
 
 if __name__ == "__main__":
-    columns = "| | what | ours | beside | ratio | at most | |"
-    sys.exit(main("audits", columns, rows, PAGE, quick="fewer replications, a tenth of the samples"))
+    columns, quick = "| | what | ours | beside | ratio | at most | |", "fewer replications, a tenth of the samples"
+    sys.exit(compare("benchmarks-audits.md", columns, rows, PAGE, quick=quick))

@@ -30,7 +30,7 @@ _CELLS = 400
 
 @frozen(eq=False)
 class AuditorTarget:
-    """A mechanism of known privacy, and what an auditor is to be told of it.
+    """A mechanism of known privacy, with the facts that an auditor may get.
 
     Attributes:
       name: unique.
@@ -89,7 +89,7 @@ def geometric(epsilon: float, factor: float = 1.0) -> AuditorTarget:
 
 
 def randomised_response(epsilon: float, factor: float = 1.0) -> AuditorTarget:
-    """Returns one bit that is told the truth of with probability e^epsilon/(1 + e^epsilon)."""
+    """Returns randomised response on one bit, true with probability e^epsilon/(1 + e^epsilon)."""
     true = factor * epsilon
 
     def draw(rng: np.random.Generator, n: int) -> tuple[FloatArray, FloatArray]:
@@ -101,14 +101,14 @@ def randomised_response(epsilon: float, factor: float = 1.0) -> AuditorTarget:
 
 
 def leaky_response(epsilon: float, delta: float, factor: float = 1.0) -> AuditorTarget:
-    """Returns randomised response that gives the bit away with probability delta: every (epsilon, delta) at once."""
+    """Returns randomised response that reveals the bit with probability delta, tight at every (epsilon, delta)."""
     true = factor * epsilon
 
     def draw(rng: np.random.Generator, n: int) -> tuple[FloatArray, FloatArray]:
         lie, sides = 1 / (1 + math.exp(true)), []
         for bit in (0.0, 1.0):
             told = np.where(rng.random(n) < lie, 1 - bit, bit)
-            sides.append(np.where(rng.random(n) < delta, 3 * bit - 1, told))  # -1 and 2 give it away
+            sides.append(np.where(rng.random(n) < delta, 3 * bit - 1, told))  # -1 and 2 reveal the bit
         return sides[0], sides[1]
 
     p = np.array([delta, *((1 - delta) * _response(true).below[0]), 0.0])

@@ -1,6 +1,6 @@
-"""Experiments whose tables and figures stand in the documentation, each a command of its own.
+"""Experiments whose tables and figures are in the documentation, each run by its name.
 
-    python -m benchmarks.experiments.NAME [--write]
+    python -m benchmarks.experiments NAME [--write]
 
-computes, prints its table and what the table is to show, and ends with a status other than 0 if that does not hold.
+prints the table of an experiment and its checks; the exit status is 1 if a check does not hold.
 """

@@ -1,10 +1,10 @@
-"""Online distribution learning beside given limits: whole runs, devices, servers, and audits, in CPU seconds.
+"""Online distribution learning within limits of CPU time: whole runs, devices, servers and audits.
 
     python -m benchmarks.learners.distribution [--quick] [--write]
 
-A run of 10^8 rounds holds a chunk of them at a time; how much memory is in use at its peak, beyond what a run of a
-tenth of the length needs, is measured too. ``--write`` puts the table into docs/benchmarks-distribution.md. CPU time of
-one process, the least of a few for what is short.
+A run of 10^8 rounds holds one chunk of them at a time; its peak of memory, beyond that of a run of a tenth of the
+length, is measured too. ``--write`` puts the table into docs/benchmarks-distribution.md. CPU time of one process, the
+least of several where it is short.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
-from benchmarks.table import main
+from benchmarks.frame import Row, compare, seconds, within
 from hockeystick._runs.distribution_models import half_uniform
 from hockeystick.audits import audit
 from hockeystick.learners.distribution.channels.all_channels import (
@@ -38,61 +36,20 @@ from hockeystick.learners.distribution.server import DistributionServer
 _MANY_CALLS, _MANY_MESSAGES = 1e5, 1e7  # a second
 
 
-@frozen
-class Row:
-    """One line of the table: what was measured, and the limit that it has to keep.
-
-    Attributes:
-        name: What was done.
-        amount: The measured value, in ``unit``.
-        limit: The most that it may be; the least, where ``at_least``.
-        unit: "s" of CPU time, "/s", or "MB".
-    """
-
-    name: str
-    amount: float
-    limit: float
-    unit: str = "s"
-    at_least: bool = False
-
-    @property
-    def met(self) -> bool:
-        """Whether the limit is kept."""
-        return self.amount >= self.limit if self.at_least else self.amount <= self.limit
-
-    def markdown(self) -> str:
-        """The line."""
-        side = "at least" if self.at_least else "at most"
-        return (
-            f"| {'PASS' if self.met else 'FAIL'} | {self.name} | {self.amount:.3g} {self.unit} "
-            f"| {side} {self.limit:.3g} {self.unit} |"
-        )
-
-
-def seconds(repeats: int, call: Callable[[], Any]) -> float:
-    """The least CPU seconds of a call."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        best = min(best, time.process_time() - start)
-    return best
-
-
 def runs(quick: bool) -> Iterator[Row]:
     """Whole runs: draw labels and messages, learn, and rate every round's prediction."""
     part = 0.1 if quick else 1.0
     rounds = round(1e6 * part)
     learner = OnlineDistribution.build(half_uniform(16, 16), rounds=rounds, epsilon=1.0)
     for block, limit in ((10, 0.8), (1, 4.5)):
-        spent = seconds(3, lambda: learner.simulate(0, np.random.default_rng(1), 1, block=block))  # noqa: B023
+        spent = seconds(3, lambda: learner.simulate(0, np.random.default_rng(1), 1, block=block))[0]  # noqa: B023
         how = "exact" if block == 1 else f"weights move every {block} rounds"
-        yield Row(f"a run of {rounds:g} rounds, K = 16, {how}", spent, limit * part)
+        yield within(f"a run of {rounds:g} rounds, K = 16, {how}", spent, limit * part)
     rounds = round(1e8 * part)
     (short, memory), (spent, peak) = _apart(rounds // 10), _apart(rounds)
-    yield Row(f"a run of {rounds:g} rounds, K = 4, weights move every 10 rounds", spent, 20.0 * part)
-    yield Row("its peak of memory beyond that of a tenth of the rounds", max(0.0, peak - memory), 20.0, "MB")
-    yield Row("its CPU time, as a multiple of that of a tenth of the rounds", spent / short, 15.0, "times")
+    yield within(f"a run of {rounds:g} rounds, K = 4, weights move every 10 rounds", spent, 20.0 * part)
+    yield within("its peak of memory beyond that of a tenth of the rounds", max(0.0, peak - memory), 20.0, "MB")
+    yield within("its CPU time, as a multiple of that of a tenth of the rounds", spent / short, 15.0, "times")
 
 
 def _apart(rounds: int) -> tuple[float, float]:
@@ -124,23 +81,15 @@ def channels(quick: bool) -> Iterator[Row]:
         for label in range(calls):
             channel.privatise(label & 15)
 
-    for channel in (
-        OneBit(levels, epsilon=1.0),
-        SampledLaplace(levels, epsilon=1.0),
-        SampledDiscreteLaplace(levels, epsilon=1.0),
-        RandomizedLabels(levels, epsilon=1.0),
-    ):
+    made = [kind(levels, epsilon=1.0) for kind in (OneBit, SampledLaplace, SampledDiscreteLaplace, RandomizedLabels)]
+    for channel in made:
         channel.privatise(0)  # its tables
         name = type(channel).__name__
-        spent = seconds(3, lambda: one_by_one(channel))  # noqa: B023
-        yield Row(f"{name}.privatise, call by call", calls / spent, _MANY_CALLS, "/s", at_least=True)
-    for each in (
-        OneBit(levels, epsilon=1.0),
-        SampledLaplace(levels, epsilon=1.0),
-        RandomizedLabels(levels, epsilon=1.0),
-    ):
-        spent = seconds(3, lambda: each.simulate(labels, np.random.default_rng(2)))  # noqa: B023
-        yield Row(
+        spent = seconds(3, lambda: one_by_one(channel))[0]  # noqa: B023
+        yield within(f"{name}.privatise, call by call", calls / spent, _MANY_CALLS, "/s", at_least=True)
+    for each in (made[0], made[1], made[3]):
+        spent = seconds(3, lambda: each.simulate(labels, np.random.default_rng(2)))[0]  # noqa: B023
+        yield within(
             f"{type(each).__name__}.simulate of {many:g} labels", many / spent, _MANY_MESSAGES, "/s", at_least=True
         )
 
@@ -157,7 +106,7 @@ def servers(quick: bool) -> Iterator[Row]:
         for data in sent:
             server.receive(data, form)
 
-    yield Row("DistributionServer.receive, call by call", count / seconds(3, receive), 1e4, "/s", at_least=True)
+    yield within("DistributionServer.receive, call by call", count / seconds(3, receive)[0], 1e4, "/s", at_least=True)
 
 
 def audits(quick: bool) -> Iterator[Row]:
@@ -178,8 +127,8 @@ def audits(quick: bool) -> Iterator[Row]:
             (ratios, messages, f"likelihood ratios of {messages:g} messages about each of two labels"),
             (told, messages // 2, f"{messages:g} messages about two labels, as they are"),
         ):
-            spent = seconds(1, lambda: _passed(seen, samples))  # noqa: B023
-            yield Row(f"an audit of {name}: {what}", spent, 5.0)
+            spent = seconds(1, lambda: _passed(seen, samples))[0]  # noqa: B023
+            yield within(f"an audit of {name}: {what}", spent, 5.0)
 
 
 def _passed(target: Callable[..., Any], samples: int) -> None:
@@ -207,5 +156,5 @@ draws secure random bits for each message.
 
 
 if __name__ == "__main__":
-    columns = "| | what | measured | limit |"
-    sys.exit(main("distribution", columns, rows, PAGE, quick="a tenth of the sizes, and of the time for whole runs"))
+    quick = "a tenth of the sizes, and of the time for whole runs"
+    sys.exit(compare("benchmarks-distribution.md", "| | what | measured | limit |", rows, PAGE, quick=quick))

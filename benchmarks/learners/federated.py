@@ -1,4 +1,4 @@
-"""Federated learners beside what bounds them: one pass over the clients' losses, and given numbers of seconds.
+"""Federated learners compared with their limits: one pass over the clients' losses, and numbers of seconds.
 
     python -m benchmarks.learners.federated [--quick] [--write]
 
@@ -10,18 +10,25 @@ generator, and are never all held. Losses are drawn before the clock starts: the
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.learners.lazy import Row, in_turns
-from benchmarks.table import main
+from benchmarks.frame import Row, compare, seconds
+from benchmarks.learners.lazy import COLUMNS, compared
 from hockeystick.learners import FedStoch, FedSVT, Sizes, StochSetting, certified_phases
 
 CLIENTS, EXPERTS, ROUNDS = 1000, 100, 2**14
 _BLOCK = 64  # rounds
 _DIFFERENT = 8  # blocks, more than any cache holds
+
+
+def spent(repeats: int, *calls: Callable[[], Any]) -> list[float]:
+    """Returns the least wall time of each call."""
+    return seconds(repeats, *calls, clock=time.perf_counter)
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -39,15 +46,12 @@ def rows(quick: bool) -> Iterator[Row]:
 
     svt = FedSVT.calibrated(clients=clients, rounds=rounds, experts=EXPERTS, epsilon=1.0)
     summed = svt.sums(blocks())[:-1]
-    seconds = in_turns(
-        3,
-        lambda: svt.run(blocks(), server_seed=1),
-        one_pass,
-        lambda: svt.run(summed, server_seed=1),
+    whole, once, from_sums = spent(
+        3, lambda: svt.run(blocks(), server_seed=1), one_pass, lambda: svt.run(summed, server_seed=1)
     )
     size = f"{clients} clients, {rounds} rounds, {EXPERTS} experts"
-    yield Row(f"FedSVT.run, {size}", seconds[0], "one pass that adds up clients", seconds[1], 3.0)
-    yield Row("the same, from losses summed over clients", seconds[2], "the limit", 10.0, 1.0)
+    yield compared(f"FedSVT.run, {size}", whole, "one pass that adds up clients", once, 3.0)
+    yield compared("the same, from losses summed over clients", from_sums, "the limit", 10.0, 1.0)
 
     setting = StochSetting(
         clients=clients,
@@ -67,7 +71,7 @@ def rows(quick: bool) -> Iterator[Row]:
 
         stoch.run(short(), seeds)
 
-    yield Row(f"FedStoch.run, {size} less one", in_turns(1, played)[0], "the limit", 120.0, 1.0)
+    yield compared(f"FedStoch.run, {size} less one", spent(1, played)[0], "the limit", 120.0, 1.0)
 
     runs = 10**4 if quick else 10**5
     audited = FedSVT.calibrated(clients=1, rounds=2**9, experts=EXPERTS, epsilon=1.0)
@@ -77,21 +81,16 @@ def rows(quick: bool) -> Iterator[Row]:
         found = audited.simulate(pair[0], np.random.default_rng(3), runs)
         audited.log_likelihood_ratio(found, *pair)
 
-    yield Row(
-        f"{runs:g} runs of FedSVT, 512 rounds, with their likelihood ratios",
-        in_turns(1, audit)[0],
-        "the limit",
-        60.0,
-        1.0,
-    )
+    name = f"{runs:g} runs of FedSVT, 512 rounds, with their likelihood ratios"
+    yield compared(name, spent(1, audit)[0], "the limit", 60.0, 1.0)
     small = FedStoch(
         setting=StochSetting(clients=2, phases=certified_phases(Sizes(clients=2, experts=8, epsilon=1.0), 63, trees=1)),
         rounds=63,
         experts=8,
     ).calibrated("output", epsilon=1.0)
     losses = small.worst_case_neighbours()[0]
-    simulated = in_turns(1, lambda: small.simulate(losses, np.random.default_rng(3), runs, uplinks=True))[0]
-    yield Row(f"{runs:g} runs of FedStoch, 63 rounds, with all messages", simulated, "the limit", 60.0, 1.0)
+    simulated = spent(1, lambda: small.simulate(losses, np.random.default_rng(3), runs, uplinks=True))[0]
+    yield compared(f"{runs:g} runs of FedStoch, 63 rounds, with all messages", simulated, "the limit", 60.0, 1.0)
 
 
 PAGE = """# Federated learners: side by side
@@ -107,7 +106,5 @@ never all held.
 
 
 if __name__ == "__main__":
-    columns = "| | ours | seconds | beside | seconds | ratio | at most |"
-    sys.exit(
-        main("federated", columns, rows, PAGE, quick="a tenth of the clients and of the runs, a quarter of the rounds")
-    )
+    quick = "a tenth of the clients and of the runs, a quarter of the rounds"
+    sys.exit(compare("benchmarks-federated.md", COLUMNS, rows, PAGE, quick=quick))

@@ -1,4 +1,4 @@
-"""Learners beside what bounds them: one pass over their losses, and a given number of seconds.
+"""Learners compared with their limits: one pass over their losses, and a number of seconds.
 
     python -m benchmarks.learners.lazy [--quick] [--write]
 
@@ -20,49 +20,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
-from benchmarks.table import main
+from benchmarks.frame import Row, compare, seconds
 from hockeystick.learners import LazyExperts
 
 EXPERTS = 1000
 REPEATS = 9
 
 
-@frozen
-class Row:
-    """One line of the table: seconds of ours, and of what it is measured against."""
-
-    name: str
-    ours: float
-    beside: str
-    other: float
-    most: float  # ratio of seconds; infinite where there is no limit
-
-    @property
-    def met(self) -> bool:
-        """Whether the ratio is within its limit."""
-        return self.ours <= self.most * self.other
-
-    def markdown(self) -> str:
-        """The line."""
-        limited = math.isfinite(self.most)
-        mark = ("PASS" if self.met else "FAIL") if limited else ""
-        return (
-            f"| {mark} | {self.name} | {self.ours:.3g} s | {self.beside} "
-            f"| {self.other:.3g} s | {self.ours / self.other:.2f} | {f'{self.most:.2f}' if limited else ''} |"
-        )
-
-
-def in_turns(repeats: int, *calls: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> list[float]:
-    """The least seconds of each call: they take turns, so that all of them see the same moods of the machine."""
-    seconds = np.empty((repeats, len(calls)))
-    for row in seconds:
-        for i, call in enumerate(calls):
-            start = clock()
-            call()
-            row[i] = clock() - start
-    return [float(least) for least in seconds.min(axis=0)]
+def compared(name: str, ours: float, beside: str, other: float, most: float = math.inf) -> Row:
+    """Returns a row: our seconds, other seconds, and the most that their ratio may be; infinite for no limit."""
+    limited = math.isfinite(most)
+    cells = name, f"{ours:.3g} s", beside, f"{other:.3g} s", f"{ours / other:.2f}", f"{most:.2f}" if limited else ""
+    return Row(cells, ours <= most * other if limited else None)
 
 
 def reading(rounds: int) -> Iterator[Row]:
@@ -83,19 +53,18 @@ def reading(rounds: int) -> Iterator[Row]:
 
         sums = np.zeros((rounds // batch, EXPERTS), np.float32)  # its pages are there before the clock starts
         passes = one_pass(losses[:whole].reshape(-1, batch, EXPERTS), sums)
-        seconds = in_turns(
+        spent = seconds(
             REPEATS,
             lambda learner=learner: learner.run(losses, np.random.default_rng(2)),  # type: ignore[misc]
             lambda learner=learner: learner.run(blocks(), np.random.default_rng(2)),  # type: ignore[misc]
             *passes.values(),
-            clock=time.process_time,
         )
-        ours, fed, plain, fastest = seconds
+        ours, fed, plain, fastest = spent
         name, other = passes
         size = f"{rounds:g} rounds, {EXPERTS} experts, ε = {epsilon:g}: batches of {batch}"
-        yield Row(f"LazyExperts.run, {size}", ours, f"one {name}", plain, 1.5)
-        yield Row("the same, fed in blocks of 8192 rounds", fed, f"one {name}", plain, 1.5)
-        yield Row("the first", ours, f"one {other}", fastest, math.inf)
+        yield compared(f"LazyExperts.run, {size}", ours, f"one {name}", plain, 1.5)
+        yield compared("the same, fed in blocks of 8192 rounds", fed, f"one {name}", plain, 1.5)
+        yield compared("the first", ours, f"one {other}", fastest)
 
 
 def one_pass(batches: npt.NDArray[np.float32], sums: npt.NDArray[np.float32]) -> dict[str, Callable[[], Any]]:
@@ -110,11 +79,7 @@ def auditing(runs: int) -> Iterator[Row]:
     """Many runs at once, against the seconds that an audit may take."""
     for variant in ("l2p", "dartboard"):
         learner = LazyExperts(
-            rounds=1000,
-            experts=10,
-            learning_rate=0.02,
-            fake_switch_probability=0.05,
-            variant=variant,
+            rounds=1000, experts=10, learning_rate=0.02, fake_switch_probability=0.05, variant=variant
         )
         pair = learner.worst_case_neighbours()
 
@@ -122,13 +87,8 @@ def auditing(runs: int) -> Iterator[Row]:
             found = learner.simulate(pair[0], np.random.default_rng(3), runs)
             learner.log_likelihood_ratio(found, *pair)
 
-        yield Row(
-            f"{runs:g} runs of 1000 batches with their likelihood ratios, {variant}",
-            in_turns(1, once)[0],
-            "the limit",
-            20.0,
-            1.0,
-        )
+        name = f"{runs:g} runs of 1000 batches with their likelihood ratios, {variant}"
+        yield compared(name, seconds(1, once, clock=time.perf_counter)[0], "the limit", 20.0, 1.0)
 
 
 def rows(quick: bool) -> Iterator[Row]:
@@ -154,6 +114,7 @@ it adds up some 64 rounds at a time, and of single batches the two experts that 
 """
 
 
+COLUMNS = "| | ours | seconds | beside | seconds | ratio | at most |"
+
 if __name__ == "__main__":
-    columns = "| | ours | seconds | beside | seconds | ratio | at most |"
-    sys.exit(main("learners", columns, rows, PAGE, quick="a tenth of the sizes"))
+    sys.exit(compare("benchmarks-learners.md", COLUMNS, rows, PAGE, quick="a tenth of the sizes"))

@@ -1,4 +1,4 @@
-"""Private query release and smoothed online learning: errors beside other methods' at equal epsilon, and speed.
+"""Private query release and smoothed online learning: errors of several methods at equal epsilon, and speed.
 
     python -m benchmarks.learners.queries [--quick] [--write]
 
@@ -12,15 +12,13 @@ table into docs/benchmarks-queries.md.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from attrs import frozen
 
-from benchmarks.learners.distribution import Row, seconds
+from benchmarks.frame import Row, compare, seconds, within
 from benchmarks.learners.queries_peers import DELTA, peers
-from benchmarks.table import main
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube, UniformGrid
@@ -36,24 +34,14 @@ _EPSILON, _RECORDS, _SIGMA = 1.0, 20_000, 0.2
 _BINS = 64  # on each axis, of records that a peer is given of the unit square
 
 
-@frozen
-class ErrorRow:
-    """A method's error on a task, or why there is none; it has no limit."""
+def error_row(task: str, method: str, error: float | None, note: str = "") -> Row:
+    """Returns the row of a method's error, or of why there is none; methods are compared, not judged."""
+    return Row((f"{task}: {method}", "SKIP" if error is None else f"{error:.3g}", note or "–"))
 
-    task: str
-    method: str
-    error: float | None
-    note: str = ""
 
-    @property
-    def met(self) -> bool:
-        """Always: methods are compared, not judged."""
-        return True
-
-    def markdown(self) -> str:
-        """The line."""
-        said = "SKIP" if self.error is None else f"{self.error:.3g}"
-        return f"| {'SKIP' if self.error is None else '–'} | {self.task}: {self.method} | {said} | {self.note or '–'} |"
+def _calibrated(columns: list[PublicColumn], queries: Any, **options: Any) -> QueryRelease:
+    own: dict[str, Any] = {"records": _RECORDS, "sigma": _SIGMA, "epsilon": _EPSILON, "vacuous": True}
+    return QueryRelease.calibrated(columns, queries=queries, **own, **options)
 
 
 # --- thresholds ------------------------------------------------------------------------------------------------------
@@ -70,7 +58,7 @@ def _largest(released: FloatArray, truth: FloatArray) -> float:
     return float(np.abs(released - truth).max(axis=1).mean())
 
 
-def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
+def thresholds(points: int, runs: int) -> Iterator[Row]:
     """All thresholds on a grid, by each method."""
     task, values = f"thresholds on {points} points, n = {_RECORDS}", _values(points)
     rng = np.random.default_rng(2)
@@ -86,40 +74,31 @@ def thresholds(points: int, runs: int) -> Iterator[ErrorRow]:
         "Projected Smooth MWEM, last law, δ = 1e-6": {"delta": DELTA, "output": "last"},
     }
     for name, options in shown.items():
-        of = QueryRelease.calibrated(
-            [column],
-            queries="thresholds",
-            records=_RECORDS,
-            sigma=_SIGMA,
-            epsilon=_EPSILON,
-            largest_cover=4096,
-            vacuous=True,
-            **options,
-        )
+        of = _calibrated([column], "thresholds", largest_cover=4096, **options)
         released = [of.run(values, rng) for _ in range(runs)]
         answers = np.stack([one.answer(asked.astype(float)) for one in released])
-        yield ErrorRow(task, name, _largest(answers, truth[asked]), _bounds(of, released))
+        yield error_row(task, name, _largest(answers, truth[asked]), _bounds(of, released))
     if points <= 4096:
         yield from _on_all(points, runs, task, values, truth)
     noisy = counts + rng.laplace(scale=2.0 / _EPSILON, size=(runs, points))
     sums = np.cumsum(noisy[:, ::-1], axis=1)[:, ::-1] / _RECORDS
-    yield ErrorRow(task, "Laplace histogram, summed", _largest(sums, truth), "2/epsilon on each count")
-    yield ErrorRow(task, "Laplace binary tree", _largest(_tree(counts, rng, runs) / _RECORDS, truth), "no smoothing")
+    yield error_row(task, "Laplace histogram, summed", _largest(sums, truth), "2/epsilon on each count")
+    yield error_row(task, "Laplace binary tree", _largest(_tree(counts, rng, runs) / _RECORDS, truth), "no smoothing")
     if points <= 4096:
         for one in peers(values, points, epsilon=_EPSILON, runs=min(runs, 3)):
             error = None if one.laws is None else _largest(np.cumsum(one.laws[:, ::-1], axis=1)[:, ::-1], truth)
-            yield ErrorRow(task, one.method, error, one.note)
+            yield error_row(task, one.method, error, one.note)
 
 
 def _bounds(of: QueryRelease, released: list[ReleasedQueries]) -> str:
-    """What is known of the error beforehand, and by the mean run's own measurements."""
+    """Returns the error bounds: the planned one, and the mean of those from measurements."""
     planned = of.error_bound()
     measured = float(np.mean([one.measured().error for one in released]))
     found = "no bound as planned" if planned is None else f"bound {planned.error:.3g} as planned"
     return f"R = {of.learner.rounds}, {found}, {measured:.3g} by what was measured"
 
 
-def _on_all(points: int, runs: int, task: str, values: FloatArray, truth: FloatArray) -> Iterator[ErrorRow]:
+def _on_all(points: int, runs: int, task: str, values: FloatArray, truth: FloatArray) -> Iterator[Row]:
     """The baselines that list all queries."""
     rng = np.random.default_rng(3)
     grid = UniformGrid(points)
@@ -127,10 +106,10 @@ def _on_all(points: int, runs: int, task: str, values: FloatArray, truth: FloatA
     records = values / (points - 1)
     plain = mwem(cells, records=_RECORDS, epsilon=_EPSILON, failure=0.05, vacuous=True)
     laws = plain.weights(plain.simulate(records, rng, runs))
-    yield ErrorRow(task, "MWEM", _largest(cells.answers(laws)[:, :points], truth), f"R = {plain.rounds}, no cover")
+    yield error_row(task, "MWEM", _largest(cells.answers(laws)[:, :points], truth), f"R = {plain.rounds}, no cover")
     each = LaplacePerQuery.calibrated(cells, records=_RECORDS, epsilon=_EPSILON)
     answers = each.simulate(records, rng, runs)[:, :points]
-    yield ErrorRow(task, "Laplace on each query", _largest(answers, truth), "the budget split evenly")
+    yield error_row(task, "Laplace on each query", _largest(answers, truth), "the budget split evenly")
 
 
 def _tree(counts: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
@@ -151,7 +130,7 @@ def _tree(counts: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray
 # --- rectangles ------------------------------------------------------------------------------------------------------
 
 
-def rectangles(runs: int) -> Iterator[ErrorRow]:
+def rectangles(runs: int) -> Iterator[Row]:
     """2000 random rectangles of the unit square, on which records are bell-shaped."""
     rng = np.random.default_rng(4)
     task, table = f"2000 random rectangles, n = {_RECORDS}", np.clip(rng.normal(0.5, 0.18, (_RECORDS, 2)), 0.0, 1.0)
@@ -161,22 +140,13 @@ def rectangles(runs: int) -> Iterator[ErrorRow]:
     variants: list[dict[str, Any]] = [{}, {"output": "last"}, {"output": "last", "replay": 4}]
     variants.append({"output": "last", "delta": DELTA})
     for options in variants:
-        of = QueryRelease.calibrated(
-            columns,
-            queries="rectangles",
-            records=_RECORDS,
-            sigma=_SIGMA,
-            epsilon=_EPSILON,
-            largest_cover=2**14,
-            vacuous=True,
-            **options,
-        )
+        of = _calibrated(columns, "rectangles", largest_cover=2**14, **options)
         truth = of.learner.cells.empirical(of.parameters(ends), of.points(table))
         released = [of.run(table, rng) for _ in range(runs)]
         answers = np.stack([one.answer(ends) for one in released])
         name = "Projected Smooth MWEM" + "".join(f", {key} {value}" for key, value in options.items())
         note = f"K = {of.learner.cells.queries}, {_bounds(of, released)}"
-        yield ErrorRow(task, name, _largest(answers, truth), note)
+        yield error_row(task, name, _largest(answers, truth), note)
     for bins in (16, 64, 1024):
         counts = np.histogramdd(table, bins=[np.linspace(0.0, 1.0, bins + 1)] * 2)[0]
         found = []
@@ -184,14 +154,14 @@ def rectangles(runs: int) -> Iterator[ErrorRow]:
             noisy = counts + rng.laplace(scale=2.0 / _EPSILON, size=counts.shape)
             summed = np.pad(np.cumsum(np.cumsum(noisy, axis=0), axis=1), ((1, 0), (1, 0)))
             found.append(_boxes(summed, ends * bins) / _RECORDS)
-        yield ErrorRow(task, f"Laplace histogram, {bins} x {bins} bins", _largest(np.stack(found), truth))
+        yield error_row(task, f"Laplace histogram, {bins} x {bins} bins", _largest(np.stack(found), truth))
     binned = np.minimum((table * _BINS).astype(np.int64), _BINS - 1)
     for one in peers(binned, _BINS, epsilon=_EPSILON, runs=min(runs, 3)):
         error = None
         if one.laws is not None:
             tables = [np.pad(np.cumsum(np.cumsum(law, axis=0), axis=1), ((1, 0), (1, 0))) for law in one.laws]
             error = _largest(np.stack([_boxes(cumulative, ends * _BINS) for cumulative in tables]), truth)
-        yield ErrorRow(task, f"{one.method}, {_BINS} x {_BINS} bins", error, one.note)
+        yield error_row(task, f"{one.method}, {_BINS} x {_BINS} bins", error, one.note)
 
 
 def _boxes(table: FloatArray, ends: FloatArray) -> FloatArray:
@@ -223,20 +193,22 @@ def speed(quick: bool) -> Iterator[Row]:
             player.predict()
             player.update(point, point > 0.3)
 
-    yield Row(f"{rounds:g} rounds with {learner.size:g} thresholds", seconds(1, played), 60.0 * part)
+    yield within(f"{rounds:g} rounds with {learner.size:g} thresholds", seconds(1, played)[0], 60.0 * part)
     each = {bits: _round_of(1 << bits) for bits in (14, 24)}
-    yield Row("a round of Smooth MWEM over 2^24 points, 4096 queries", each[24], 0.01)
-    yield Row("its CPU time, as a multiple of that over 2^14 points", each[24] / each[14], 1.5, "times")
+    yield within("a round of Smooth MWEM over 2^24 points, 4096 queries", each[24], 0.01)
+    yield within("its CPU time, as a multiple of that over 2^14 points", each[24] / each[14], 1.5, "times")
     n = round(1e6 * part)
     cells = BoxCells.of(Thresholds().cover(0.5 / 4096, UniformGrid(4096)))
     many = calibrated(cells, records=n, sigma=0.1, epsilon=1.0, rounds=30, project=True, failure=0.05, vacuous=True)
     records = np.random.default_rng(7).beta(4.0, 6.0, n)
-    yield Row(f"Smooth MWEM, n = {n:g}, R = 30", seconds(3, lambda: many.run(records, np.random.default_rng(8))), 5.0)
+    spent = seconds(3, lambda: many.run(records, np.random.default_rng(8)))[0]
+    yield within(f"Smooth MWEM, n = {n:g}, R = 30", spent, 5.0)
     atoms = round(1e7 * part)
     law = np.random.default_rng(9).exponential(size=atoms)
     law /= law.sum()
     caps = np.full(atoms, 1.5 / atoms)
-    yield Row(f"KL projection of {atoms:g} masses", seconds(2, lambda: kl_projection(law, caps)), 3.0 * part)
+    spent = seconds(2, lambda: kl_projection(law, caps))[0]
+    yield within(f"KL projection of {atoms:g} masses", spent, 3.0 * part)
 
 
 def _round_of(points: int) -> float:
@@ -244,18 +216,16 @@ def _round_of(points: int) -> float:
     cells = BoxCells.of(Thresholds().cover(0.5 / 4096, UniformGrid(points)))
     of = calibrated(cells, records=10_000, sigma=0.1, epsilon=1.0, rounds=100, failure=0.05, project=True, vacuous=True)
     records = np.random.default_rng(10).beta(4.0, 6.0, 10_000)
-    return seconds(3, lambda: of.run(records, np.random.default_rng(11))) / 100.0
+    return seconds(3, lambda: of.run(records, np.random.default_rng(11)))[0] / 100.0
 
 
-def rows(quick: bool) -> Iterator[Row | ErrorRow]:
+def rows(quick: bool) -> Iterator[Row]:
     """All rows."""
     runs = 2 if quick else 8
-    tasks: list[Callable[[], Iterator[Row | ErrorRow]]] = [lambda: speed(quick)]
+    yield from speed(quick)
     for points in (256,) if quick else (256, 4096, 1 << 20):
-        tasks.append(lambda points=points: thresholds(points, runs))  # type: ignore[misc]
-    tasks.append(lambda: rectangles(runs))
-    for task in tasks:
-        yield from task()
+        yield from thresholds(points, runs)
+    yield from rectangles(runs)
 
 
 PAGE = """# Private queries: errors beside other methods', and speed
@@ -280,5 +250,5 @@ too coarse. Limits of speed are in CPU seconds of one process; others were at wo
 
 
 if __name__ == "__main__":
-    columns = "| | what | measured | limit or note |"
-    sys.exit(main("queries", columns, rows, PAGE, quick="a hundredth of the sizes, 256 points alone"))
+    columns, quick = "| | what | measured | limit or note |", "a hundredth of the sizes, 256 points alone"
+    sys.exit(compare("benchmarks-queries.md", columns, rows, PAGE, quick=quick))

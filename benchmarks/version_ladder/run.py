@@ -4,9 +4,9 @@
 
 Each row of ladder.toml gets a fresh environment with its pinned packages, draws outputs there (draw.py), and is audited
 here, bit patterns included, at confidence 1 - 1e-6. Environments and outputs stay in the cache (about 3 GB for all
-rows): what was drawn is not drawn again, and is audited anew. A row whose packages can't be installed, or whose sampler
-fails, is reported and tried again next time. ``--write`` puts the table in docs/version-ladder.md. The exit status is 1
-if a finished row is not as expected.
+rows), so that later runs only repeat the audits. A row is reported if its packages cannot be installed or its sampler
+fails, and is tried again next time. ``--write`` puts the table into docs/version-ladder.md. The exit status is 1 if a
+finished row is not as expected.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from attrs import field, frozen
 from attrs.validators import in_
 
 import hockeystick as hs
-from benchmarks.table import markdown_table
+from benchmarks.frame import DOCS, markdown
 from hockeystick.audits.targets.recorded import Recorded
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "ladder.toml"
 DRAW = HERE / "draw.py"
-PAGE = HERE.parents[1] / "docs" / "version-ladder.md"
+PAGE = DOCS / "version-ladder.md"
 CONFIDENCE = 1 - 1e-6
 SEED = 2026
 TIMEOUT = 1800.0  # seconds for an installation, or for drawing
@@ -48,7 +48,7 @@ Colour = Literal["red", "green"]
 
 @frozen
 class Row:
-    """One line of the corpus; see the head of ladder.toml."""
+    """A row of the corpus; the head of ladder.toml describes its fields."""
 
     name: str
     packages: tuple[str, ...] = field(converter=tuple)
@@ -68,15 +68,15 @@ class Row:
             raise ValueError(f"{self.name}: give neighbours, or a significance for an auditor")
 
     def settings(self) -> dict[str, Any]:
-        """What the sampler is called with."""
+        """Returns the arguments of the sampler."""
         pair = {} if self.neighbours is None else {"neighbours": list(self.neighbours)}
         audited = {} if self.significance is None else {"significance": self.significance}
         return {"runs": self.runs, **pair, **audited, **self.arguments}
 
     def digest(self) -> str:
-        """Names what was asked for: a row that was edited, or drawn by another script, is drawn again."""
-        asked = json.dumps(attrs.asdict(self), sort_keys=True) + _script() + platform.python_version()
-        return hashlib.sha256(asked.encode()).hexdigest()[:16]
+        """Returns a digest of the row and of the script; outputs of another digest are drawn again."""
+        key = json.dumps(attrs.asdict(self), sort_keys=True) + _script() + platform.python_version()
+        return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
 @functools.cache
@@ -86,12 +86,13 @@ def _script() -> str:
 
 @frozen
 class Result:
-    """What came of a row.
+    """The result of a row.
 
     Attributes:
-      status: "red", "green", "not installed" or "not drawn".
-      found: in words.
-      epsilon_lower: of an audit; None otherwise.
+        row: The row.
+        status: "red", "green", "not installed" or "not drawn".
+        found: The evidence, in words.
+        epsilon_lower: The lower bound of an audit; None otherwise.
     """
 
     row: Row
@@ -111,7 +112,7 @@ class Result:
 
 
 class StepError(Exception):
-    """An installation or a sampler failed; ``status`` is the row's, the text the last line that it printed."""
+    """A failed installation or sampler; ``status`` is that of the row, the text the last line of its output."""
 
     def __init__(self, status: str, text: str) -> None:
         super().__init__(text)
@@ -164,7 +165,7 @@ def draw(row: Row, python: Path, cache: Path) -> dict[str, Any]:
 
 
 def judge(row: Row, arrays: dict[str, Any]) -> Result:
-    """Audits the outputs; or counts how often an auditor was wrong."""
+    """Audits the outputs, or counts the errors of an auditor."""
     if row.significance is not None:
         wrong, audits = int(np.count_nonzero(arrays["bounds"] > row.epsilon)), len(arrays["bounds"])
         low, _ = hs.audits.clopper_pearson(wrong, audits, confidence=CONFIDENCE)
@@ -199,7 +200,7 @@ def table(results: list[Result]) -> str:
         bound = "" if result.epsilon_lower is None else f"{result.epsilon_lower:.3g}"
         status = f"**{result.status}**" if result.unexpected or not result.finished else result.status
         rows.append((row.name, claim, row.expect, status, bound, result.found, row.why))
-    return markdown_table(("release", "claim", "expected", "found", "ε at least", "how", "known"), rows)
+    return markdown("release | claim | expected | found | ε at least | how | known", rows)
 
 
 def page(results: list[Result]) -> str:
@@ -228,7 +229,7 @@ rows are in `benchmarks/version_ladder/ladder.toml`; last written under Python {
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="*", help="rows whose name matches a pattern, such as 'opendp*Laplace'")
+    parser.add_argument("--only", default="*", help="rows whose name matches, such as 'opendp*Laplace'")
     parser.add_argument("--cache", type=Path, default=_default_cache(), help="folder (default: %(default)s)")
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="another corpus")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.name}, of all rows")

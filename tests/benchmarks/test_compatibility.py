@@ -53,8 +53,8 @@ def test_the_oldest_row_is_no_row_if_something_newer_was_installed(
         return json.dumps([{"name": "numpy", "version": "99.1"}, {"name": "unseen", "version": "1"}])
 
     monkeypatch.setattr(compatibility, "_uv", uv)
-    told = compatibility.tried("3.11-oldest", Path("x.whl"), tmp_path, [])
-    assert told == ("not installed", "newer than the oldest: numpy 99.1", "numpy 99.1")
+    outcome = compatibility.tried("3.11-oldest", Path("x.whl"), tmp_path, [])
+    assert outcome == ("not installed", "newer than the oldest: numpy 99.1", "numpy 99.1")
     # The direct dependencies have to be named: uv takes those of a wheel for indirect ones.
     assert calls[2][-4:-1] == (str(ROOT / "pyproject.toml"), "--extra", "test") and "lowest-direct" in calls[2]
     assert compatibility.above_floors({"numpy": "1.26.0", "pytest": "8.1.1"}) == ""

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def benchmark(name: str) -> Any:
     """The module ``benchmarks.NAME``; the path is put back: pytest finds plugins on it."""
-    sys.path.append(str(ROOT))
+    sys.path.insert(0, str(ROOT))
     try:
         return import_module(f"benchmarks.{name}")
     finally:

@@ -7,9 +7,10 @@ import importlib.util
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -29,26 +30,34 @@ def house() -> ModuleType:
     return module
 
 
-def lint(config: Path) -> subprocess.CompletedProcess[str]:
+def contracts() -> list[dict[str, Any]]:
+    """The contracts of ``lint-imports``."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(config["tool"]["importlinter"]["contracts"])
+
+
+@pytest.fixture(scope="module")
+def lint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], subprocess.CompletedProcess[str]]:
+    """Runs ``lint-imports``; modules are read once for all configurations."""
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    command = [sys.executable, "-c", code, "--no-cache", "--config", str(config)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=config.parent)
+    command = [sys.executable, "-c", code, "--cache-dir", str(tmp_path_factory.mktemp("imports"))]
+
+    def run(config: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, "--config", str(config)], capture_output=True, text=True, cwd=config.parent)
+
+    return run
 
 
-def test_imports_point_down_the_floors() -> None:
+def test_imports_point_down_the_floors(lint: Callable[[Path], subprocess.CompletedProcess[str]]) -> None:
     found = lint(ROOT / "pyproject.toml")
 
     assert found.returncode == 0, found.stdout
 
 
-def test_a_floor_upside_down_is_noticed(tmp_path: Path) -> None:
-    contract = next(
-        one
-        for one in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-            "contracts"
-        ]
-        if one["name"] == "accounting"
-    )
+def test_a_floor_upside_down_is_noticed(
+    lint: Callable[[Path], subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    contract = next(one for one in contracts() if one["name"] == "accounting")
     layers = contract["layers"][::-1]
     (tmp_path / "pyproject.toml").write_text(
         '[tool.importlinter]\nroot_package = "hockeystick"\n[[tool.importlinter.contracts]]\nname = "x"\n'
@@ -61,11 +70,8 @@ def test_a_floor_upside_down_is_noticed(tmp_path: Path) -> None:
 
 def test_every_package_of_packages_has_floors() -> None:
     """But for those whose folders do not know each other's names, or hold one folder."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
-        "contracts"
-    ]
-    floors = {container for one in contracts if one["type"] == "layers" for container in one["containers"]}
-    assert all(one["exhaustive"] for one in contracts if one["type"] == "layers")
+    floors = {container for one in contracts() if one["type"] == "layers" for container in one["containers"]}
+    assert all(one["exhaustive"] for one in contracts() if one["type"] == "layers")
 
     assert {f"hockeystick.{part}" for part in ("accounting", "mechanisms", "learners", "audits")} | {
         "hockeystick"

@@ -11,8 +11,6 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pytest
-
 import hockeystick
 
 ROOT = Path(__file__).parents[2]
@@ -42,13 +40,20 @@ def test_the_facade_links_to_the_four_parts() -> None:
         assert os.readlink(link) == os.path.join("..", part) if link.is_symlink() else link.read_text() == f"../{part}"
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_is_imported_by_its_full_name_alone(part: str) -> None:
+def test_a_part_is_imported_by_its_full_name_alone() -> None:
     """From the root a part could be imported as a package of its own, with a second set of classes."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {part}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    code = f"""
+import importlib, sys
+sys.path.insert(0, {str(ROOT)!r})
+for part in {PARTS}:
+    try:
+        importlib.import_module(part)
+    except ImportError as error:
+        print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert run.returncode == 1 and f"ImportError: import hockeystick.{part}" in run.stderr
+    assert run.stdout.splitlines() == [f"import hockeystick.{part}" for part in PARTS]
 
 
 def test_a_clone_without_links_finds_its_parts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What Algorithm 1's messages cost: K Laplace mechanisms on one label, by four ways of accounting.
+"""The cost of the messages of Algorithm 1: K Laplace mechanisms on one label, by four accountants.
 
 The published noise follows from a closed form; Renyi curves and privacy loss distributions certify a smaller epsilon
 for the same noise, or the same epsilon for less. "Slack" is published noise over the least that is certified. Quoted
@@ -8,11 +8,9 @@ numbers were computed independently.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting import EpsilonDelta
 from hockeystick.learners.distribution.channels.all_channels import printed_multiplier
@@ -35,7 +33,7 @@ CURVE_EPSILONS = tuple(round(0.02 * i, 2) for i in range(21))
 
 
 def accounted(experts: int, epsilon: float, delta: float) -> dict[str, Any]:
-    """One case: of the published noise what it costs, and what noise would be enough."""
+    """Returns one case: the cost of the published noise, and the noise that suffices."""
     multiplier = printed_multiplier(experts, epsilon=epsilon, delta=delta)
     event = accounting.compose((accounting.Laplace(multiplier), experts))
     needed = accounting.calibrate(
@@ -72,11 +70,12 @@ def curve(experts: int, epsilon: float, delta: float) -> dict[str, Any]:
 
 def experiment(cells: Cells, cases: tuple[Case, ...] = CASES + MORE, shown: Case = (16, 1.0, 1e-6)) -> Report:
     """Epsilon of the published noise of Algorithm 1, and the noise that is needed, by four ways of accounting."""
-    found = cells.all([{"experts": k, "epsilon": e, "delta": d} for k, e, d in cases], accounted, "cases")
-    lines = cells({"curve": list(shown)}, lambda: curve(experts=shown[0], epsilon=shown[1], delta=shown[2]))
+    settings = cells.each(accounted, cases, "cases")
+    found = list(settings.values())
+    lines = cells.each(curve, [shown])[shown]
     rows = []
     near: list[float] = []
-    for case, one in zip(cases, found, strict=True):
+    for case, one in settings.items():
         k, e, d = case
         numbers = one["numbers"]
         pure = k / e
@@ -100,28 +99,22 @@ def experiment(cells: Cells, cases: tuple[Case, ...] = CASES + MORE, shown: Case
     header += ["b/range needed: zCDP", "PLD", "basic", "slack"]
     return Report(
         markdown(header, rows),
-        (
-            Check(
-                f"quoted numbers are met within 1 % (the farthest: {100 * max(near, default=0.0):.2f} %)",
-                max(near, default=0.0) <= 0.01,
+        {
+            f"quoted numbers are met within 1 % (the farthest: {100 * max(near, default=0.0):.2f} %)": max(
+                near, default=0.0
+            )
+            <= 0.01,
+            "the published noise is enough for half of the claimed ε by its own closed form": all(
+                one["numbers"][1] <= e / 2.0 for (_, e, _), one in settings.items()
             ),
-            Check(
-                "the published noise is enough for half of the claimed ε by its own closed form",
-                all(one["numbers"][1] <= e / 2.0 for (_, e, _), one in zip(cases, found, strict=True)),
+            "the certified ε is the least of all ways, up to 1e-3": all(
+                one["certified"] <= min(one["numbers"][1:5]) * 1.001 for one in found
             ),
-            Check(
-                "the certified ε is the least of all ways, up to 1e-3",
-                all(one["certified"] <= min(one["numbers"][1:5]) * 1.001 for one in found),
-            ),
-            Check(
-                f"published noise is {min(slack):.2f} to {max(slack):.2f} times what is needed: always twice or more",
-                min(slack) >= 2.0,
-            ),
-        ),
+            f"published noise is {min(slack):.2f} to {max(slack):.2f} times what is needed: always twice or more": min(
+                slack
+            )
+            >= 2.0,
+        },
         draw,
         "δ against ε for the published noise: the closed form far above Rényi curves and privacy loss distributions.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_accounting", experiment, page=PAGE))

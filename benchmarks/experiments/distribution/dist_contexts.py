@@ -10,13 +10,12 @@ the next question.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE, SEED, easy_learner, measured, summary, unlearned
+from benchmarks.experiments.distribution.label_families import SEED, easy_learner, measured, spread, summary, unlearned
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.distribution.adaptive_runs import (
     InteractiveDistribution,
     most_disagreement,
@@ -79,15 +78,16 @@ def experiment(
     cells: Cells, rounds: int = ROUNDS, runs: tuple[int, int] = (32, 16), variant_rounds: int = 2 * ROUNDS
 ) -> Report:
     """Risk under adversarial contexts, and of variants of the learner."""
-    keys = [{"name": n, "rounds": rounds, "runs": runs[1] if n == "adversary" else runs[0]} for n in ORDERS]
-    found = dict(zip(ORDERS, cells.all(keys[::-1], ordered, "contexts")[::-1], strict=True))
-    keys = [{"name": n, "rounds": variant_rounds, "runs": runs[0]} for n in VARIANTS]
-    variants = dict(zip(VARIANTS, cells.all(keys[::-1], variant, "variants")[::-1], strict=True))
+    settings = [(n, rounds, runs[1] if n == "adversary" else runs[0]) for n in ORDERS]
+    risks = cells.each(ordered, settings[::-1], "contexts")  # the adversary's first, which take longest
+    found = {setting[0]: risks[setting] for setting in settings}
+    risks = cells.each(variant, [(n, variant_rounds, runs[0]) for n in VARIANTS[::-1]], "variants")
+    variants = {n: risks[n, variant_rounds, runs[0]] for n in VARIANTS}
     tables = [
         f"K = {EXPERTS}, M = {LABELS}, {CONTEXTS} contexts, T = {rounds}, ε = {EPSILON:g}:",
         markdown(
             ["contexts", "risk", "bound"],
-            [[name, f"{one['risk']:.0f} ± {one['error']:.0f}", one["bound"]] for name, one in found.items()],
+            [[name, spread(one), one["bound"]] for name, one in found.items()],
         ),
         f"Easy candidates, K = {EXPERTS}, T = {variant_rounds}, ε = {EPSILON:g}; no learning costs "
         f"{unlearned(EXPERTS, variant_rounds):.0f}:",
@@ -97,27 +97,21 @@ def experiment(
         ),
     ]
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "under every order of contexts risk is below the bound",
-                all(o["risk"] < o["bound"] for o in found.values()),
+        tables,
+        {
+            "under every order of contexts risk is below the bound": all(
+                o["risk"] < o["bound"] for o in found.values()
             ),
-            Check(
-                "no order, the adversary's included, costs more than half of it",
-                all(one["risk"] <= 0.5 * one["bound"] for one in found.values()),
+            "no order, the adversary's included, costs more than half of it": all(
+                one["risk"] <= 0.5 * one["bound"] for one in found.values()
             ),
-            Check(
-                "every variant with a bound is below it",
-                all(one["risk"] < one["bound"] for one in variants.values() if "bound" in one),
+            "every variant with a bound is below it": all(
+                one["risk"] < one["bound"] for one in variants.values() if "bound" in one
             ),
-            Check(
-                "Bayes' rule on the same bits is better than exponential weights; not knowing T is worse",
-                variants["posterior"]["risk"] < variants["tuned"]["risk"] < variants["anytime"]["risk"],
-            ),
-        ),
+            "Bayes' rule on the same bits is better than exponential weights; not knowing T is worse": variants[
+                "posterior"
+            ]["risk"]
+            < variants["tuned"]["risk"]
+            < variants["anytime"]["risk"],
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_contexts", experiment, page=PAGE))

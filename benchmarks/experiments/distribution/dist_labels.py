@@ -1,4 +1,4 @@
-"""Many labels, and labels without end: one bit does not mind, randomised response on the label does.
+"""Many labels and unbounded labels: the risk of one bit does not depend on them, that of randomised labels does.
 
 Easy candidates whose K kinds of labels are blocks of M/K labels each; then Poisson and Gaussian candidates, of which no
 table exists. Risk against a Poisson truth is summed over counts, against a Gaussian one by the trapezoidal rule.
@@ -7,20 +7,20 @@ table exists. Risk against a Poisson truth is summed over counts, against a Gaus
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.distribution.label_families import (
-    PAGE,
     REFERENCES,
     distance,
     easy_risk,
+    in_tens,
     measured,
+    spread,
     unlearned,
 )
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.channels.candidates import LabelDensities
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
@@ -66,50 +66,41 @@ def experiment(
     unbounded_rounds: tuple[int, ...] = UNBOUNDED_ROUNDS,
 ) -> Report:
     """Risk against the number of labels, and of labels without end."""
-    keys = [
-        {"channel": c, "copies": m, "rounds": rounds, "runs": runs[1] if m > 64 else runs[0]}
-        for c in ("labels", "one bit")
-        for m in copies
-    ]
-    found = cells.all(keys, finite, "labels")
+    asked = [(c, m, rounds, runs[1] if m > 64 else runs[0]) for c in ("labels", "one bit") for m in copies]
+    found = list(cells.each(finite, asked, "labels").values())
     told, bits = found[: len(copies)], found[len(copies) :]
-    keys = [{"family": f, "rounds": n, "runs": runs[0]} for f in FAMILIES for n in unbounded_rounds]
-    open_ended = cells.all(keys, unbounded, "labels without end")
+    open_ended = cells.each(
+        unbounded, [(f, n) for f in FAMILIES for n in unbounded_rounds], "labels without end", runs=runs[0]
+    )
+    parts = {f: [open_ended[f, n] for n in unbounded_rounds] for f in FAMILIES}
     idle = unlearned(EXPERTS, rounds)
     sizes = [EXPERTS * m for m in copies]
     more = []
     slopes = []
-    for i, family in enumerate(FAMILIES):
-        part = open_ended[i * len(unbounded_rounds) : (i + 1) * len(unbounded_rounds)]
+    for family, part in parts.items():
         slopes.append(log_log_slope(unbounded_rounds, [one["risk"] / one["span"] for one in part]).slope)
-        more.append([family, *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in part), slopes[-1]])
+        more.append([family, *map(spread, part), slopes[-1]])
         more.append(["bound", *(one["bound"] for one in part), ""])
         more.append(["no learning", *(one["no learning"] for one in part), ""])
-    spread = max(bit["risk"] for bit in bits) / min(bit["risk"] for bit in bits)
+    ratio = max(bit["risk"] for bit in bits) / min(bit["risk"] for bit in bits)
     apart = {size: distance(one, QUOTED[size]) for size, one in zip(sizes, told, strict=True) if size in QUOTED}
     far = max(apart.values(), key=abs, default=0.0)
     rows = [
-        [
-            size,
-            f"{one['risk']:.3g} ± {one['error']:.1g}",
-            f"{QUOTED[size]:.0f} ({apart[size]:+.1f} s.e.)" if size in apart else "",
-            one["bound"],
-            f"{bit['risk']:.0f} ± {bit['error']:.0f}",
-            bit["bound"],
-            choose_channel(experts=EXPERTS, labels=size, epsilon=1.0),
-        ]
+        [size, f"{one['risk']:.3g} ± {one['error']:.1g}"]
+        + [f"{QUOTED[size]:.0f} ({apart[size]:+.1f} s.e.)" if size in apart else "", one["bound"]]
+        + [spread(bit), bit["bound"], choose_channel(experts=EXPERTS, labels=size, epsilon=1.0)]
         for size, one, bit in zip(sizes, told, bits, strict=True)
     ]
     crossing = _crossing(sizes, [one["risk"] for one in told], [one["risk"] for one in bits])
     tables = [
-        f"K = {EXPERTS}, T = {rounds:.0e}, ε = 1; no learning costs {idle:.0f}:".replace("e+0", "e"),
+        f"K = {EXPERTS}, T = {in_tens(rounds)}, ε = 1; no learning costs {idle:.0f}:",
         markdown(
             ["M", "randomised labels", "quoted", "bound", "one bit", "bound", "choose_channel"],
             rows,
         ),
         f"One bit, K = {UNBOUNDED_EXPERTS}, ε = 1:",
         markdown(
-            ["candidates", *(f"T = {n:.0e}".replace("e+0", "e") for n in unbounded_rounds), "slope"],
+            ["candidates", *(f"T = {in_tens(n)}" for n in unbounded_rounds), "slope"],
             more,
         ),
         f"The two channels are even near M = {crossing:.0f} on these candidates; quoted: 300. "
@@ -122,8 +113,7 @@ def experiment(
         left.loglog(sizes, [bit["risk"] for bit in bits], "s-", label="one bit")
         left.axhline(idle, color="k", linestyle="--", label="no learning")
         left.set(xlabel="labels M", ylabel="risk, nats")
-        for i, family in enumerate(FAMILIES):
-            part = open_ended[i * len(unbounded_rounds) : (i + 1) * len(unbounded_rounds)]
+        for i, (family, part) in enumerate(parts.items()):
             right.loglog(unbounded_rounds, [one["risk"] for one in part], f"C{i}o-", label=family)
             right.loglog(unbounded_rounds, [one["bound"] for one in part], f"C{i}:")
         right.set(xlabel="rounds T (dotted: bounds)", title="labels without end")
@@ -132,28 +122,25 @@ def experiment(
 
     many = [one["risk"] for one, size in zip(told, sizes, strict=True) if size >= 4096]
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(f"the risk of one bit does not depend on M (largest over smallest: {spread:.2f})", spread <= 1.4),
-            Check(
-                "that of randomised labels grows with M, and with 4096 labels or more hardly anything is learned",
-                all(a["risk"] < b["risk"] * 1.1 for a, b in zip(told, told[1:], strict=False))
-                and all(value >= 0.7 * idle for value in many),
+        tables,
+        {
+            f"the risk of one bit does not depend on M (largest over smallest: {ratio:.2f})": ratio <= 1.4,
+            "that of randomised labels grows with M, and with 4096 labels or more hardly anything is learned": all(
+                a["risk"] < b["risk"] * 1.1 for a, b in zip(told, told[1:], strict=False)
+            )
+            and all(value >= 0.7 * idle for value in many),
+            f"risks of randomised labels are the quoted ones within 3 standard errors (the farthest: {far:+.1f})": abs(
+                far
+            )
+            <= 3.0,
+            "labels without end: slope 1/2 in T of risk/range, up to 0.1": all(
+                abs(value - 0.5) <= 0.1 for value in slopes
             ),
-            Check(
-                f"risks of randomised labels are the quoted ones within 3 standard errors (the farthest: {far:+.1f})",
-                abs(far) <= 3.0,
+            "every risk is below its bound": all(one["risk"] < one["bound"] for one in (*found, *open_ended.values())),
+            "what the sums and integrals leave out of the true law is below 1e-12": all(
+                abs(one["mass"] - 1.0) <= 1e-12 for one in open_ended.values()
             ),
-            Check(
-                "labels without end: slope 1/2 in T of risk/range, up to 0.1",
-                all(abs(value - 0.5) <= 0.1 for value in slopes),
-            ),
-            Check("every risk is below its bound", all(one["risk"] < one["bound"] for one in (*found, *open_ended))),
-            Check(
-                "what the sums and integrals leave out of the true law is below 1e-12",
-                all(abs(one["mass"] - 1.0) <= 1e-12 for one in open_ended),
-            ),
-        ),
+        },
         draw,
         "Risk against the number of labels: flat for one bit, rising for randomised labels; and of unbounded labels.",
     )
@@ -166,7 +153,3 @@ def _crossing(sizes: list[int], told: list[float], bits: list[float]) -> float:
         if here <= 0.0 < there:
             return float(sizes[i] * (sizes[i + 1] / sizes[i]) ** (-here / (there - here)))
     return math.nan
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_labels", experiment, page=PAGE))

@@ -1,21 +1,20 @@
-"""The hard class: what no learner can do better, and what one bit does on it.
+"""The hard class: a floor for every learner, and the risk of one bit.
 
 Pairs of laws that differ by a row of a Hadamard matrix, the class rebuilt for each T. A floor holds for the worst truth
-of the class; measured is the worse of the first pair's two. Then how much each channel tells about the pairs, against
-the bound on which the floor rests. A Laplace level is cut into cells, which only loses information.
+of the class; measured is the worse of the first pair's two. Then the information of each channel about the pairs,
+against the bound that the floor rests on. A Laplace level is cut into cells, which only loses information.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE, REFERENCES, measured
+from benchmarks.experiments.distribution.label_families import REFERENCES, in_tens, measured, spread
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledLaplace
 from hockeystick.learners.distribution.channels.levels import Levels, TableLevels
@@ -38,7 +37,7 @@ def hard(rounds: int, truth: int, runs: int, reference: str) -> dict[str, float]
 
 
 def told(channel: str, epsilon: float) -> dict[str, float]:
-    """What a channel tells about the pairs, and the most that it could."""
+    """Returns the information of a channel about the pairs, and its upper bound."""
     hard_class = HadamardClass(PAIRS, lean=LEAN)
     levels = REFERENCES["calibrated"].levels(hard_class.hypotheses(), HORIZON)
     if not isinstance(levels, TableLevels):
@@ -81,7 +80,7 @@ def _labels(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
 
 
 def _subsets(levels: Levels, epsilon: float) -> npt.NDArray[np.float64]:
-    """Not among the library's: told is a subset of half of all labels, more often one with the label in it."""
+    """A channel that the library lacks: its message is a subset of half of all labels, likelier one with the label."""
     count = levels.labels or 0
     chosen = np.array([[bits >> y & 1 for y in range(count)] for bits in range(1 << count)], dtype=float)
     chosen = chosen[chosen.sum(axis=1) == count // 2]
@@ -97,19 +96,16 @@ def experiment(
 ) -> Report:
     """Risk of one bit on the hard class against floors and bounds, and what channels tell about its pairs."""
     wanted = [(n, truth, r) for r in ("formula", "calibrated") for n in rounds for truth in (0, 1)]
-    keys = [
-        {"rounds": n, "truth": truth, "runs": runs[1] if n >= 10**7 else runs[0], "reference": r}
-        for n, truth, r in wanted
-    ]
-    found = dict(zip(wanted, cells.all(keys, hard, "hard class"), strict=True))
+    found = cells.each(
+        hard, [(n, truth, runs[1] if n >= 10**7 else runs[0], r) for n, truth, r in wanted], "hard class"
+    )
 
     def worst(n: int, reference: str) -> dict[str, float]:
-        return max((found[n, truth, reference] for truth in (0, 1)), key=lambda one: one["risk"])
+        return max(
+            (one for key, one in found.items() if (key[0], key[3]) == (n, reference)), key=lambda one: one["risk"]
+        )
 
-    keys = [{"channel": c, "epsilon": e} for c in CHANNELS for e in epsilons]
-    information = dict(
-        zip([(c, e) for c in CHANNELS for e in epsilons], cells.all(keys, told, "channels"), strict=True)
-    )
+    information = cells.each(told, [(c, e) for c in CHANNELS for e in epsilons], "channels")
     size = {"experts": 2 * PAIRS, "epsilon": EPSILON}
     floors = [risk_floor(rounds=n, **size) for n in rounds]  # type: ignore[arg-type]
     printed = [printed_risk_floor(rounds=n, **size) for n in rounds]  # type: ignore[arg-type]
@@ -120,12 +116,12 @@ def experiment(
     tables = [
         f"One bit, K = {2 * PAIRS}, N = 8, ε = {EPSILON:g}:",
         markdown(
-            ["", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds)],
+            ["", *(f"T = {in_tens(n)}" for n in rounds)],
             [
-                ["worst risk, range of the formula", *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in values)],
+                ["worst risk, range of the formula", *map(spread, values)],
                 ["quoted", *(QUOTED[n][0] if n in QUOTED else "" for n in rounds)],
                 ["its bound", *(one["bound"] for one in values)],
-                ["worst risk, range of the levels", *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in own)],
+                ["worst risk, range of the levels", *map(spread, own)],
                 ["its bound", *(one["bound"] for one in own)],
                 ["floor", *(floor.value for floor in floors)],
                 ["quoted", *(QUOTED[n][1] if n in QUOTED else "" for n in rounds)],
@@ -161,29 +157,20 @@ def experiment(
             axes.legend(fontsize=6)
 
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "risk lies above the corrected floor and below the explicit bound, at every T",
-                all(
-                    floor.applies and floor.value < one["risk"] < one["bound"]
-                    for some in (values, own)
-                    for floor, one in zip(floors, some, strict=True)
-                ),
+        tables,
+        {
+            "risk lies above the corrected floor and below the explicit bound, at every T": all(
+                floor.applies and floor.value < one["risk"] < one["bound"]
+                for some in (values, own)
+                for floor, one in zip(floors, some, strict=True)
             ),
-            Check(
-                f"quoted risks are met within 15 % (the farthest: {100 * max(near, default=0.0):.0f} %)",
-                max(near, default=0.0) <= 0.15,
-            ),
-            Check(
-                f"slope 1/2 in T, up to 0.05: {slope:.3f} (of risk/range {normalised:.3f})", abs(slope - 0.5) <= 0.05
-            ),
-            Check("no channel tells more than the bound", all(o["told"] <= o["bound"] for o in information.values())),
-        ),
+            f"quoted risks are met within 15 % (the farthest: {100 * max(near, default=0.0):.0f} %)": max(
+                near, default=0.0
+            )
+            <= 0.15,
+            f"slope 1/2 in T, up to 0.05: {slope:.3f} (of risk/range {normalised:.3f})": abs(slope - 0.5) <= 0.05,
+            "no channel tells more than the bound": all(o["told"] <= o["bound"] for o in information.values()),
+        },
         draw,
         "Risk on the hard class between floor and bound; information of four channels below the bound, against ε.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_lower_bound", experiment, page=PAGE))

@@ -7,11 +7,10 @@ labels, which amplifies privacy. Quoted numbers were computed independently.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE, family_w
+from benchmarks.experiments.distribution.label_families import family_w
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.learners.distribution.channels.all_channels import OneBit, SampledDiscreteLaplace, SampledLaplace
 from hockeystick.learners.distribution.channels.levels import CeiledBlocks, Envelope, UniformMixture
@@ -59,26 +58,13 @@ def experiment(
     labels: int = 1000,
 ) -> Report:
     """Exact epsilon of the printed channel and of the corrected ones, which claim 1."""
-    found = cells.all([{"experts": k, "labels": m, "rounds": n} for k, m, n in instances], refuted, "instances")
-    epsilons = (0.01, 1.0)
-    keys = [{"rounds": n, "epsilon": e, "labels": labels} for e in epsilons for n in horizons]
-    factors = cells.all(keys, excess, "factors")
-    curves = {
-        e: [one["factor"] for one in factors[i * len(horizons) : (i + 1) * len(horizons)]]
-        for i, e in enumerate(epsilons)
-    }
+    found = list(cells.each(refuted, instances, "instances").values())
+    factors = cells.each(excess, [(n, e) for e in (0.01, 1.0) for n in horizons], "factors", labels=labels)
+    curves = {e: [factors[n, e]["factor"] for n in horizons] for e in (0.01, 1.0)}
     names = ("corrected", "envelope", "mixture", "grid", "one bit")
     rows = [
-        [
-            k,
-            m,
-            n,
-            one["claimed sensitivity"],
-            one["span"],
-            f"{one['printed']:.4f}",
-            QUOTED.get((k, m, n), ""),
-            *(f"{one['exact'][name]:.4f}" for name in names),
-        ]
+        [k, m, n, one["claimed sensitivity"], one["span"], f"{one['printed']:.4f}", QUOTED.get((k, m, n), "")]
+        + [f"{one['exact'][name]:.4f}" for name in names]
         for (k, m, n), one in zip(instances, found, strict=True)
     ]
     worst = max(curves[0.01])
@@ -98,21 +84,15 @@ def experiment(
     return Report(
         markdown(header, rows)
         + f"\n\nThe largest factor in the figure is {worst:.4f}, at T = {at} and ε = 0.01; quoted: 1.064 at T ≈ 70.",
-        (
-            Check(
-                "the printed claim, ε = 1, is false of every instance",
-                all(one["verdict"] == "fails" and one["printed"] > 1.0 for one in found),
+        {
+            "the printed claim, ε = 1, is false of every instance": all(
+                one["verdict"] == "fails" and one["printed"] > 1.0 for one in found
             ),
-            Check("exact values are the quoted ones within 2e-4", all(abs(x - y) <= 2e-4 for x, y in known)),
-            Check(
-                "corrected channels cost 1 at most, exactly, and that is what is certified, up to 1e-12",
-                all(max(one["exact"].values()) <= max(one["certified"].values()) <= 1.0 + 1e-12 for one in found),
+            "exact values are the quoted ones within 2e-4": all(abs(x - y) <= 2e-4 for x, y in known),
+            "corrected channels cost 1 at most, exactly, and that is what is certified, up to 1e-12": all(
+                max(one["exact"].values()) <= max(one["certified"].values()) <= 1.0 + 1e-12 for one in found
             ),
-        ),
+        },
         draw,
         "By what factor the exact epsilon of the printed noise exceeds the claim, against the number of rounds.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_refutations", experiment, page=PAGE))

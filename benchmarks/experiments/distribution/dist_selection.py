@@ -1,4 +1,4 @@
-"""Which of K laws is it? One batch of T persons, one private message each; easy candidates.
+"""Selection among K laws: one batch of T persons, one private message each; easy candidates.
 
 The estimate is the mean prediction; its nearest candidate, and the candidate of least mean loss, are read off the same
 messages. Two baselines: randomised response on the label with maximum likelihood, and Scheffé's tournament, for which
@@ -9,13 +9,12 @@ first. At last the median of many batches, at the number of persons that the bou
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE, SEED, easy, easy_learner
+from benchmarks.experiments.distribution.label_families import SEED, easy, easy_learner
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.distribution.hypothesis_selection import HypothesisSelection, distances
 
 EXPERTS, ROUNDS, EPSILON = (4, 16), (3000, 10**4, 10**5, 10**6), 1.0
@@ -47,7 +46,7 @@ def batch(experts: int, rounds: int, trials: int, reference: str) -> dict[str, f
     }
 
 
-def baselines(kind: str, experts: int, rounds: int, trials: int) -> dict[str, float]:
+def baselines(experts: int, rounds: int, trials: int) -> dict[str, float]:
     """Rates of success of the two baselines. Their messages are counts, whose laws are known."""
     rng = np.random.default_rng([SEED, 10, experts, rounds])
     table = np.asarray(easy(experts).tables)
@@ -96,32 +95,28 @@ def experiment(
     """Distance and success of batch selection, of two baselines, and of the median of many batches."""
     lines = [(k, n) for k in experts for n in rounds]
     count = {n: trials[0] if n < 10**6 else trials[1] for n in rounds}
-    keys = [{"experts": k, "rounds": n, "trials": count[n], "reference": "formula"} for k, n in lines]
-    found = dict(zip(lines, cells.all(keys, batch, "batches"), strict=True))
-    own = [key | {"reference": "calibrated"} for key in keys]
-    narrow = dict(zip(lines, cells.all(own, batch, "own range"), strict=True))
-    told = [{"kind": "baselines", "experts": k, "rounds": n, "trials": trials[0]} for k, n in lines]
-    others = dict(zip(lines, cells.all(told, baselines, "baselines"), strict=True))
-    key = {"experts": experts[0], "alpha": alpha, "beta": BETA, "trials": trials[2]}
-    whole = cells(key, lambda: median(**key))  # type: ignore[arg-type]
+    found, narrow = (
+        {key[:2]: one for key, one in cells.each(batch, [(*line, count[line[1]], r) for line in lines], title).items()}
+        for r, title in (("formula", "batches"), ("calibrated", "own range"))
+    )
+    others = cells.each(baselines, lines, "baselines", trials=trials[0])
+    whole = cells.one(median, experts=experts[0], alpha=alpha, beta=BETA, trials=trials[2])
     rows: list[list[object]] = []
     near: list[float] = []
     for k in experts:
-        rows.append([k, "distance of the estimate", *(found[k, n]["distance"] for n in rounds)])
         quoted = [QUOTED_ROUNDS.index(n) if n in QUOTED_ROUNDS else None for n in rounds]
-
-        def cited(numbers: tuple[float, ...], places: list[int | None] = quoted) -> list[object]:
-            return ["" if i is None else numbers[i] for i in places]
-
-        rows.append([k, "quoted", *cited(QUOTED_DISTANCES[k])])
-        rows.append([k, "bound of its mean", *(found[k, n]["bound"] for n in rounds)])
-        rows.append([k, "nearest candidate is right", *(found[k, n]["nearest"] for n in rounds)])
-        rows.append([k, "quoted", *cited(QUOTED_NEAREST[k])])
-        rows.append([k, "least mean loss is right", *(found[k, n]["loss"] for n in rounds)])
-        rows.append([k, "quoted", *cited(QUOTED_LOSS[k])])
-        rows.append([k, "own range: nearest is right", *(narrow[k, n]["nearest"] for n in rounds)])
-        rows.append([k, "randomised labels, likeliest is right", *(others[k, n]["labels"] for n in rounds)])
-        rows.append([k, "Scheffé tournament is right", *(others[k, n]["tournament"] for n in rounds)])
+        for title, some, name, numbers in (
+            ("distance of the estimate", found, "distance", QUOTED_DISTANCES),
+            ("bound of its mean", found, "bound", None),
+            ("nearest candidate is right", found, "nearest", QUOTED_NEAREST),
+            ("least mean loss is right", found, "loss", QUOTED_LOSS),
+            ("own range: nearest is right", narrow, "nearest", None),
+            ("randomised labels, likeliest is right", others, "labels", None),
+            ("Scheffé tournament is right", others, "tournament", None),
+        ):
+            rows.append([k, title, *(some[k, n][name] for n in rounds)])
+            if numbers is not None:
+                rows.append([k, "quoted", *("" if i is None else numbers[k][i] for i in quoted)])
         for i, n in zip(quoted, rounds, strict=True):
             if i is not None:
                 one, shares = found[k, n], math.sqrt(1.0 / count[n] + 1.0 / QUOTED_TRIALS)
@@ -152,24 +147,16 @@ def experiment(
         axes.legend(fontsize=7)
 
     return Report(
-        markdown(["K", "", *(f"T = {n}" for n in rounds)], rows) + "\n\n" + text,
-        (
-            Check(f"quoted means and rates are met within 3 standard errors (the farthest: {far:.1f})", far <= 3.0),
-            Check(
-                "mean distances are below their bounds",
-                all(one["distance"] < one["bound"] for one in (*found.values(), *narrow.values())),
+        (markdown(["K", "", *(f"T = {n}" for n in rounds)], rows), text),
+        {
+            f"quoted means and rates are met within 3 standard errors (the farthest: {far:.1f})": far <= 3.0,
+            "mean distances are below their bounds": all(
+                one["distance"] < one["bound"] for one in (*found.values(), *narrow.values())
             ),
-            Check(
-                f"distances fall like T^(-1/2) on candidates with a gap, up to 0.15 "
-                f"({', '.join(f'{value:.2f}' for value in slopes)})",
-                all(abs(value + 0.5) <= 0.15 for value in slopes),
-            ),
-            Check("the median of batches fails no more often than promised", whole["failed"] <= BETA),
-        ),
+            f"distances fall like T^(-1/2) on candidates with a gap, up to 0.15 "
+            f"({', '.join(f'{value:.2f}' for value in slopes)})": all(abs(value + 0.5) <= 0.15 for value in slopes),
+            "the median of batches fails no more often than promised": whole["failed"] <= BETA,
+        },
         draw,
         "Total variation between the estimate and the truth against the number of persons, below its bound.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_selection", experiment, page=PAGE))

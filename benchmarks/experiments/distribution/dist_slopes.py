@@ -1,4 +1,4 @@
-"""How risk grows: in the number of rounds, of candidates, and in epsilon, of one bit and of one Laplace level.
+"""The growth of risk in the number of rounds, of candidates and in epsilon, for one bit and one Laplace level.
 
 The easy candidates, levels in the range of its formula ln(1 + (T-1) K), without an exchange of labels. Slopes are of
 risk divided by that range, which the noise is scaled to. Easy candidates lie farther apart the more there are; leaning
@@ -8,20 +8,20 @@ ones, rows of a Hadamard matrix, hardly: so the slope in K is theirs to show.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.distribution.label_families import (
-    PAGE,
     distance,
     easy_risk,
+    in_tens,
     leaning_learner,
     measured,
+    spread,
     unlearned,
 )
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.risk_bounds import mixture_span
 
@@ -72,20 +72,16 @@ def experiment(
 ) -> Report:
     """Risk of one bit and of one Laplace level against rounds, candidates and epsilon."""
     lines = [(channel, k) for channel in NAMES for k in experts]
-    keys = [
-        {"channel": c, "experts": k, "rounds": n, "runs": runs[0] if n < 10**7 else runs[1]}
-        for c, k in lines
-        for n in rounds
-    ]
-    found = cells.all(keys, cell, "rounds and candidates")
-    risks = {line: found[i * len(rounds) : (i + 1) * len(rounds)] for i, line in enumerate(lines)}
+    times = [(n, runs[0] if n < 10**7 else runs[1]) for n in rounds]
+    found = cells.each(cell, [(*line, *one) for line in lines for one in times], "rounds and candidates")
+    risks = {line: [found[*line, *one] for one in times] for line in lines}
     middle = experts[min(1, len(experts) - 1)]
-    keys = [{"epsilon": e, "experts": middle, "rounds": sweep, "runs": runs[0]} for e in EPSILONS]
-    by_epsilon = cells.all(keys, private, "epsilon")
-    keys = [{"epsilon": e, "experts": middle, "rounds": rounds[-1], "runs": runs[1]} for e in EPSILONS]
-    longer = cells.all(keys, private, "epsilon, most rounds")
+    by_epsilon, longer = (
+        list(cells.each(private, EPSILONS, "epsilon", experts=middle, rounds=n, runs=times_).values())
+        for n, times_ in ((sweep, runs[0]), (rounds[-1], runs[1]))
+    )
     key = {"channel": "one bit", "experts": middle, "rounds": sweep, "runs": runs[0], "reference": "calibrated"}
-    narrow = cells(key, lambda: cell(**key))  # type: ignore[arg-type]
+    narrow = cells.one(cell, **key)
 
     def scaled(line: tuple[str, int]) -> list[float]:
         spans = (mixture_span(rounds=n, experts=line[1]) for n in rounds)
@@ -100,9 +96,8 @@ def experiment(
         per_root = [np.array(own) / math.sqrt(math.log(k)) for k, own in zip(counts, values, strict=True)]
         return [float(slope) for slope in np.polyfit(np.log(counts), np.log(per_root), 1)[0]]
 
-    keys = [{"experts": k, "rounds": n, "runs": runs[0] if n < 10**7 else runs[1]} for k in many for n in rounds]
-    even = cells.all(keys, leaning, "leaning candidates")
-    leans = [even[i * len(rounds) : (i + 1) * len(rounds)] for i in range(len(many))]
+    even = cells.each(leaning, [(k, *one) for k in many for one in times], "leaning candidates")
+    leans = [[even[k, *one] for one in times] for k in many]
     even_rises = rises(many, [[one["risk"] / one["span"] for one in own] for own in leans])
     easy_rises = {c: rises(experts, [scaled((c, k)) for k in experts]) for c in NAMES}
 
@@ -111,9 +106,7 @@ def experiment(
     distances: list[float] = []
     for c, k in lines:
         values = risks[c, k]
-        rows.append(
-            [NAMES[c], k, *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in values), slopes[c, k], decade((c, k))]
-        )
+        rows.append([NAMES[c], k, *map(spread, values), slopes[c, k], decade((c, k))])
         quoted = dict(zip(QUOTED_ROUNDS, QUOTED.get((c, k), ()), strict=False))
         near = {
             n: distance(one, quoted[n], 3 if n == 10**7 else 8)
@@ -132,40 +125,34 @@ def experiment(
     constant = max(abs(value / float(np.mean(long_coth)) - 1.0) for value in long_coth)
     mean = float(np.mean(per_coth))
     tables = [
-        markdown(["message", "K", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds), "slope", "last decade"], rows),
-        f"One bit, K = {middle}, T = {sweep:.0e}:".replace("e+0", "e"),
+        markdown(["message", "K", *(f"T = {in_tens(n)}" for n in rounds), "slope", "last decade"], rows),
+        f"One bit, K = {middle}, T = {in_tens(sweep)}:",
         markdown(
             ["", *(f"ε = {e:g}" for e in EPSILONS)],
             [
-                ["risk", *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in by_epsilon)],
+                ["risk", *map(spread, by_epsilon)],
                 ["quoted", *(f"{q:.0f} ({d:+.1f} s.e.)" for q, d in zip(QUOTED_EPSILONS, apart, strict=True))],
                 ["bound", *(one["bound"] for one in by_epsilon)],
                 ["risk/coth(ε/2)", *per_coth],
-                [
-                    f"risk, T = {rounds[-1]:.0e}".replace("e+0", "e"),
-                    *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in longer),
-                ],
+                [f"risk, T = {in_tens(rounds[-1])}", *map(spread, longer)],
                 ["risk/coth(ε/2)", *long_coth],
             ],
         ),
         f"At ε = 1 with the range of these candidates' own levels, {narrow['span']:.4g}, which is the default: "
-        f"{narrow['risk']:.0f} ± {narrow['error']:.0f}.",
+        f"{spread(narrow)}.",
         "Candidates that lean on rows of a Hadamard matrix, one bit:",
         markdown(
-            ["K", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds)],
-            [
-                [k, *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in own)]
-                for k, own in zip(many, leans, strict=True)
-            ],
+            ["K", *(f"T = {in_tens(n)}" for n in rounds)],
+            [[k, *map(spread, own)] for k, own in zip(many, leans, strict=True)],
         ),
         "Slopes in K of risk/(range √ln K):",
         markdown(
-            ["candidates", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds)],
+            ["candidates", *(f"T = {in_tens(n)}" for n in rounds)],
             [["leaning, one bit", *even_rises], *(["easy, " + NAMES[c], *easy_rises[c]] for c in NAMES)],
         ),
         _expected([easy_rises[c][-1] for c in NAMES], [value / mean - 1.0 for value in per_coth]),
     ]
-    everything = [*found, *by_epsilon, *longer, narrow]
+    everything = [*found.values(), *by_epsilon, *longer, narrow]
     far = max(map(abs, (*distances, *apart)))
 
     def draw(figure: Any) -> None:
@@ -179,48 +166,43 @@ def experiment(
         right.loglog(EPSILONS, [one["risk"] for one in by_epsilon], "o-", label="risk")
         right.loglog(EPSILONS, [one["bound"] for one in by_epsilon], "k:", label="bound")
         right.loglog(EPSILONS, [mean / math.tanh(e / 2) for e in EPSILONS], "--", label="∝ coth(ε/2)")
-        right.set(xlabel="ε", title=f"one bit, K = {middle}, T = {sweep:.0e}".replace("e+0", "e"))
+        right.set(xlabel="ε", title=f"one bit, K = {middle}, T = {in_tens(sweep)}")
         for axes in (left, right):
             axes.legend(fontsize=6)
 
-    checks = [
-        Check(
-            f"leaning candidates: slope 1/2 in K at the most rounds, up to 0.08: {even_rises[-1]:.2f}",
-            abs(even_rises[-1] - 0.5) <= 0.08,
-        ),
-        Check(
-            f"every quoted mean is met within 3 standard errors (the farthest of {len(distances) + len(apart)}: "
-            f"{far:.1f})",
-            far <= 3.0,
-        ),
-        Check(
-            f"risk/coth(ε/2) is constant at the most rounds, up to 25 %: off its mean by {100 * constant:.0f} %",
-            constant <= 0.25,
-        ),
-        Check("every risk is below its explicit bound", all(one["risk"] < one["bound"] for one in everything)),
-        Check(
-            f"K = {experts[0]}: slope 1/2 in T, up to 0.08",
-            all(abs(slopes[c, experts[0]] - 0.5) <= 0.08 for c in NAMES),
-        ),
-        Check(
-            "larger K: so it is in the last decade, up to 0.08; before, the start shows, where nothing is known yet",
-            all(abs(decade(line) - 0.5) <= 0.08 for line in lines if line[1] > experts[0]),
-        ),
-        Check(
-            "every risk is between a tenth and a half of its bound",
-            all(0.1 <= one["risk"] / one["bound"] <= 0.5 for one in everything),
-        ),
-    ]
     return Report(
-        "\n\n".join(tables),
-        tuple(checks),
+        tables,
+        {
+            f"leaning candidates: slope 1/2 in K at the most rounds, up to 0.08: {even_rises[-1]:.2f}": abs(
+                even_rises[-1] - 0.5
+            )
+            <= 0.08,
+            f"every quoted mean is met within 3 standard errors (the farthest of {len(distances) + len(apart)}: "
+            f"{far:.1f})": far <= 3.0,
+            "risk/coth(ε/2) is constant at the most rounds, up to 25 %: off its mean by "
+            f"{100 * constant:.0f} %": constant <= 0.25,
+            "every risk is below its explicit bound": all(one["risk"] < one["bound"] for one in everything),
+            f"K = {experts[0]}: slope 1/2 in T, up to 0.08": all(
+                abs(slopes[c, experts[0]] - 0.5) <= 0.08 for c in NAMES
+            ),
+            "larger K: so it is in the last decade, up to 0.08; before, the start shows, "
+            "where nothing is known yet": all(
+                abs(decade(line) - 0.5) <= 0.08 for line in lines if line[1] > experts[0]
+            ),
+            "every risk is between a tenth and a half of its bound": all(
+                0.1 <= one["risk"] / one["bound"] <= 0.5 for one in everything
+            ),
+        },
         draw,
         "Risk against rounds, on logarithmic axes, below its bounds; and against epsilon, in proportion to coth(ε/2).",
     )
 
 
 def _expected(rises: list[float], deviations: list[float]) -> str:
-    """What easy candidates need not meet: the rates are those of bounds, and of candidates that stay as far apart."""
+    """Returns a comparison with rates that easy candidates need not meet.
+
+    They are the rates of the bounds, and of candidates whose distance does not depend on their number.
+    """
     met = {True: "met", False: "not met"}
     far = max(map(abs, deviations))
     return (
@@ -229,7 +211,3 @@ def _expected(rises: list[float], deviations: list[float]) -> str:
         f"easy candidates. At T = 1e6 risk/coth(ε/2) constant up to 25 %: off its mean by {100 * far:.0f} %, "
         f"{met[far <= 0.25]}."
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_slopes", experiment, page=PAGE))

@@ -8,14 +8,13 @@ classifier is true. That is outside the theorem, and the bound is not one on tha
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.distribution.label_families import PAGE, SEED, summary
+from benchmarks.experiments.distribution.label_families import SEED, in_tens, spread, summary
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 
@@ -66,13 +65,12 @@ def stream(truth: int | None, rounds: int, runs: int) -> dict[str, Any]:
 def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, runs: int = 8) -> Report:
     """Risk on a stream of digits, with a true classifier and without one."""
     wanted: list[tuple[int | None, int]] = [(truth, n) for truth in (*TRUTHS, None) for n in rounds]
-    keys = [{"truth": truth, "rounds": n, "runs": runs} for truth, n in wanted]
-    found = dict(zip(wanted, cells.all(keys, stream, "stream"), strict=True))
+    found = cells.each(stream, wanted, "stream", runs=runs)
     rows: list[list[object]] = []
     for truth in (*TRUTHS, None):
         part = [found[truth, n] for n in rounds]
         name = "**misspecified**: the digits' own labels" if truth is None else f"realisable, classifier {truth}"
-        rows.append([name, *(f"{one['risk']:.0f} ± {one['error']:.0f}" for one in part)])
+        rows.append([name, *map(spread, part)])
         rows.append(["no learning", *(one["no learning"] for one in part)])
         if truth is None:
             rows.append(["best classifier", *(min(one["candidates"]) for one in part)])
@@ -95,27 +93,20 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, runs: int = 8) ->
     last = rounds[-1]
     return Report(
         f"K = {len(STRENGTHS)}, ε = {EPSILON:g}, one bit a person; without a true classifier numbers are log-loss, "
-        "and no theorem speaks of them:\n\n"
-        + markdown(["labels", *(f"T = {n:.0e}".replace("e+0", "e") for n in rounds)], rows),
-        (
-            Check(
-                "realisable: risk is below the bound",
-                all(found[truth, n]["risk"] < found[truth, n]["bound"] for truth in TRUTHS for n in rounds),
+        "and no theorem speaks of them:\n\n" + markdown(["labels", *(f"T = {in_tens(n)}" for n in rounds)], rows),
+        {
+            "realisable: risk is below the bound": all(
+                found[truth, n]["risk"] < found[truth, n]["bound"] for truth in TRUTHS for n in rounds
             ),
-            Check(
-                f"realisable: at T = {last} it is below what no learning costs",
-                all(found[truth, last]["risk"] < found[truth, last]["no learning"] for truth in TRUTHS),
+            f"realisable: at T = {last} it is below what no learning costs": all(
+                found[truth, last]["risk"] < found[truth, last]["no learning"] for truth in TRUTHS
             ),
-            Check(
-                f"misspecified: at T = {last} log-loss lies between the best classifier's and that "
-                f"of no learning, which nothing promises (mean weight of the best: {outside[-1]['weights'][best]:.2f})",
-                min(outside[-1]["candidates"]) < outside[-1]["risk"] < outside[-1]["no learning"],
-            ),
-        ),
+            f"misspecified: at T = {last} log-loss lies between the best classifier's and that "
+            "of no learning, which nothing promises (mean weight of the best: "
+            f"{outside[-1]['weights'][best]:.2f})": min(outside[-1]["candidates"])
+            < outside[-1]["risk"]
+            < outside[-1]["no learning"],
+        },
         draw,
         "Risk on a stream of digits against rounds, with what no learning costs; realisable and misspecified.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("dist_stream", experiment, page=PAGE))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import hadamard
 
-from benchmarks.experiments.common import ROOT
 from hockeystick._runs.distribution_models import half_uniform
 from hockeystick.learners.distribution.channels.all_channels import (
     OneBit,
@@ -30,7 +29,6 @@ from hockeystick.learners.distribution.channels.levels import CeiledBlocks, Unif
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 from hockeystick.learners.distribution.server_rules import Rule
 
-PAGE = ROOT / "docs" / "online-distribution-learning.md"
 SEED = 20240201
 QUOTED_RUNS = 8  # 3 from 10^7 rounds
 
@@ -133,6 +131,16 @@ def summary(risks: Any) -> dict[str, float]:
         "error": deviation / math.sqrt(count),
         "runs": float(count),
     }
+
+
+def in_tens(rounds: float) -> str:
+    """A number of rounds, such as 1e5."""
+    return f"{rounds:.0e}".replace("e+0", "e")
+
+
+def spread(found: dict[str, float]) -> str:
+    """A risk in whole nats, with its standard error."""
+    return f"{found['risk']:.0f} ± {found['error']:.0f}"
 
 
 def distance(found: dict[str, float], quoted: float, quoted_runs: int = QUOTED_RUNS) -> float:

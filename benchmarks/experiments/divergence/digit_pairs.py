@@ -63,7 +63,7 @@ class Pairs:
     def plan(
         self, a: int, b: int, rng: np.random.Generator, *, cohort: int, samples: int, logarithm: CountLogarithm
     ) -> QueryAverage:
-        """The public coins of one estimate: what is asked for, and of whom; weighted by draws, as in the paper."""
+        """Returns the public coins of one estimate: its symbols and its cohorts, weighted by draws as in the paper."""
         return QueryAverage.drawn(
             self.references[a],
             self.held[b].records(),
@@ -121,7 +121,7 @@ def shared_noise(epsilon: float, delta: float) -> dict[str, float]:
 
 @frozen(kw_only=True)
 class Setting:
-    """What a trial measures.
+    """The setting of a trial.
 
     Attributes:
         epsilons, delta: Of each release.

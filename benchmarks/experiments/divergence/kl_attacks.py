@@ -1,4 +1,4 @@
-"""What printed releases of a private divergence really cost: audits beside exact numbers.
+"""The true cost of printed releases of a private divergence: audits and exact numbers.
 
 All claim (1, 1e-5). Three ways in which the printed noise is not enough:
 
@@ -17,13 +17,12 @@ looks at the likelihood ratio, or at the sums' difference where noise is shared;
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting import GaussianDP
 from hockeystick.audits import Claim, audit
@@ -32,7 +31,6 @@ from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL
 from hockeystick.mechanisms import Gaussian
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 EPSILON, DELTA = 1.0, 1e-5
 CONFIDENCE = 1.0 - 1e-6
 REPEATS = (1, 2, 5, 10, 50, 100)
@@ -126,49 +124,45 @@ def experiment(
     shared_samples: int = SHARED_SAMPLES,
 ) -> Report:
     """Exact epsilons of three printed releases, audits of them, and of what replaces them."""
-    keys = [{"repeats": c, "samples": samples if c in audited else 0} for c in repeats]
-    counts = cells.all(keys, repeated, "repeats")
-    wrong = cells.all([{"ratio": r, "samples": samples, "corrected": False} for r in RATIOS], pair, "pairs")
-    right = cells.all([{"ratio": r, "samples": samples, "corrected": True} for r in RATIOS], pair, "corrected pairs")
-    same = cells({"shared": shared_samples}, lambda: shared(shared_samples))
-    once = "counts published once (corrected)"
-    names: list[tuple[str, float, dict[str, Any], object]] = [
-        (
-            f"counts published {c} times" if c > 1 else once,
-            gaussian_epsilon(math.sqrt(c) / unit()),
-            one,
-            REPEATS_QUOTED.get(c, ""),
-        )
-        for c, one in zip(repeats, counts, strict=True)
-    ]
-    for r, one in zip(RATIOS, wrong, strict=True):
-        both = gaussian_epsilon(math.sqrt(2.0 * (1.0 + r * r)) / unit())
-        names.append((f"pair, sensitivities 1 : {r:g}", both, one, RATIOS_QUOTED.get(r, "")))
-    names += [(f"pair, 1 : {r:g} (corrected)", EPSILON, one, "") for r, one in zip(RATIOS, right, strict=True)]
+    found = cells.each(repeated, [(c, samples if c in audited else 0) for c in repeats], "repeats")
+    counts = {c: one for (c, _), one in found.items()}
+    both = cells.each(pair, [(r, samples, corrected) for corrected in (False, True) for r in RATIOS], "pairs")
+    wrong, right = ({r: both[r, samples, corrected] for r in RATIOS} for corrected in (False, True))
+    same = cells.one(shared, samples=shared_samples)
+    exact = {c: gaussian_epsilon(math.sqrt(c) / unit()) for c in repeats}
+    names: list[tuple[str, float, dict[str, Any], object]] = []
+    for c, one in counts.items():
+        name = f"counts published {c} times" if c > 1 else "counts published once (corrected)"
+        names.append((name, exact[c], one, REPEATS_QUOTED.get(c, "")))
+    for r, one in wrong.items():
+        together = gaussian_epsilon(math.sqrt(2.0 * (1.0 + r * r)) / unit())
+        names.append((f"pair, sensitivities 1 : {r:g}", together, one, RATIOS_QUOTED.get(r, "")))
+    names += [(f"pair, 1 : {r:g} (corrected)", EPSILON, one, "") for r, one in right.items()]
     names.append(("pair, shared noise", math.inf, same, f"∞; audit {SHARED_QUOTED:g} at 95 %"))
     rows = [
         [name, gaussian, one["exact"], one.get("lower", ""), one.get("outcome", "not audited"), quoted]
         for name, gaussian, one, quoted in names
     ]
-    sound = [counts[0], *right]
-    broken = [*counts[1:], *wrong, same]
-    exact = {c: gaussian_epsilon(math.sqrt(c) / unit()) for c in repeats}
+    sound = [counts[repeats[0]], *right.values()]
+    broken = [*(counts[c] for c in repeats[1:]), *wrong.values(), same]
     near = [exact[c] / quoted for c, quoted in REPEATS_QUOTED.items() if c in exact]
-    near += [one["exact"] / RATIOS_QUOTED[r] for r, one in zip(RATIOS, wrong, strict=True) if r in RATIOS_QUOTED]
+    near += [wrong[r]["exact"] / quoted for r, quoted in RATIOS_QUOTED.items()]
 
     def draw(figure: Any) -> None:
         left, right_axes = figure.subplots(1, 2)
         left.loglog(repeats, list(exact.values()), "-", label="exact, Gaussian noise")
-        left.loglog(repeats, [one["exact"] for one in counts], "x", label="exact, Skellam noise")
-        at = [(c, one["lower"]) for c, one in zip(repeats, counts, strict=True) if "lower" in one]
+        left.loglog(repeats, [one["exact"] for one in counts.values()], "x", label="exact, Skellam noise")
+        at = [(c, one["lower"]) for c, one in counts.items() if "lower" in one]
         left.loglog(*zip(*at, strict=True), "o", label="audit, lower bound")
         left.axhline(EPSILON, color="k", linestyle=":", label="claimed")
         left.set(xlabel="times a symbol is published", ylabel=f"ε at δ = {DELTA:g}")
         left.legend()
-        right_axes.plot(RATIOS, [one["exact"] for one in wrong], "-", label="exact")
-        right_axes.plot(RATIOS, [one["lower"] for one in wrong], "o", label="audit, lower bound")
-        right_axes.plot(RATIOS, [one["exact"] for one in right], "C2-", label="corrected, exact")
-        right_axes.plot(RATIOS, [one["lower"] for one in right], "C2o", label="corrected, audit")
+        for some, styles, labels in (
+            (wrong, ("-", "o"), ("exact", "audit, lower bound")),
+            (right, ("C2-", "C2o"), ("corrected, exact", "corrected, audit")),
+        ):
+            for key, style, label in zip(("exact", "lower"), styles, labels, strict=True):
+                right_axes.plot(RATIOS, [some[r][key] for r in RATIOS], style, label=label)
         right_axes.axhline(EPSILON, color="k", linestyle=":")
         right_axes.set(xlabel="sensitivity of the second sum, as a part of the first's", ylim=(0.0, None))
         right_axes.legend()
@@ -177,25 +171,18 @@ def experiment(
         markdown(
             ["release, claimed (1, 1e-5)", "ε, Gaussian", "ε, its own event", "audit: ε ≥", "verdict", "quoted"], rows
         ),
-        (
-            Check("exact values are the quoted ones within 0.5 %", all(abs(r - 1.0) <= 5e-3 for r in near)),
-            Check(
-                "corrected releases cost what they claim at most, exactly, and are not refuted",
-                all(one["exact"] <= EPSILON * (1 + 1e-9) and one["outcome"] != "refuted" for one in sound),
+        {
+            "exact values are the quoted ones within 0.5 %": all(abs(r - 1.0) <= 5e-3 for r in near),
+            "corrected releases cost what they claim at most, exactly, and are not refuted": all(
+                one["exact"] <= EPSILON * (1 + 1e-9) and one["outcome"] != "refuted" for one in sound
             ),
-            Check(
-                "printed ones exceed the claim, exactly, and every audited one is refuted",
-                all(one["exact"] > EPSILON and one.get("outcome", "refuted") == "refuted" for one in broken),
+            "printed ones exceed the claim, exactly, and every audited one is refuted": all(
+                one["exact"] > EPSILON and one.get("outcome", "refuted") == "refuted" for one in broken
             ),
-            Check(
-                "no lower bound exceeds the exact value",
-                all(one.get("lower", 0.0) <= one["exact"] for one in (*sound, *broken)),
+            "no lower bound exceeds the exact value": all(
+                one.get("lower", 0.0) <= one["exact"] for one in (*sound, *broken)
             ),
-        ),
+        },
         draw,
         "Exact and audited epsilon of repeated publications, and of pairs whose noise is calibrated to their sum.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("kl_attacks", experiment, page=PAGE))

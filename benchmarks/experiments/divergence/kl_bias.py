@@ -11,21 +11,19 @@ estimates the law that the whole population's records were drawn from, not their
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law, tilted
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 RECORDS = (200, 400, 800, 1600, 3200, 6400, 12_800)
 POPULATION = 20_000
 DIVERGENCE, SYMBOLS = 0.228, 20
@@ -64,7 +62,7 @@ def biases(pi: FloatArray, p: FloatArray, records: int, population: int | None =
 
 
 def _law(records: int, mass: float, population: int | None) -> tuple[FloatArray, FloatArray]:
-    """What a count can be, but for 1e-30 in probability, and how probable that is."""
+    """Returns the values of a count, except for 1e-30 in probability, and their probabilities."""
     reach = 12.0 * math.sqrt(records * mass) + 60.0
     h = np.arange(max(0, math.floor(records * mass - reach)), min(records, math.ceil(records * mass + reach)) + 1)
     if population is None:
@@ -72,14 +70,17 @@ def _law(records: int, mass: float, population: int | None) -> tuple[FloatArray,
     return h.astype(float), stats.hypergeom.pmf(h, population, round(mass * population), records)
 
 
+def measured(records: int, population: int | None) -> dict[str, float]:
+    """The biases of the experiment's laws."""
+    return biases(*laws(), records, population)
+
+
 def experiment(cells: Cells, records: tuple[int, ...] = RECORDS) -> Report:
     """The bias of the plain, the smoothed and the harmonic logarithm against the cohort's records."""
     pi, p = laws()
-    found = [cells({"records": m}, lambda m=m: biases(pi, p, m)) for m in records]  # type: ignore[misc]
-    drawn = [
-        cells({"records": m, "population": POPULATION}, lambda m=m: biases(pi, p, m, POPULATION))  # type: ignore[misc]
-        for m in records
-    ]
+    settings = [(m, population) for population in (None, POPULATION) for m in records]
+    every = cells.each(measured, settings, "biases")
+    found, drawn = ([every[m, population] for m in records] for population in (None, POPULATION))
     names = ("plain", "predicted", "smoothed", "harmonic", "harmonic bound")
     rows = [
         [m, *(one[name] for name in names), other["plain"], other["predicted"], other["harmonic"]]
@@ -102,40 +103,24 @@ def experiment(cells: Cells, records: tuple[int, ...] = RECORDS) -> Report:
 
     return Report(
         markdown(
-            [
-                "records m",
-                "plain logarithm, h > 0",
-                "predicted",
-                "one record more a cell",
-                "harmonic",
-                "its bound",
-                f"plain, of {POPULATION} without replacement",
-                "predicted",
-                "harmonic",
-            ],
+            "records m | plain logarithm, h > 0 | predicted | one record more a cell | harmonic | "
+            f"its bound | plain, of {POPULATION} without replacement | predicted | harmonic",
             rows,
         ),
-        (
-            Check(f"the plain logarithm's bias has slope {slope:.3f} in m, -1 within 0.1", abs(slope + 1.0) <= 0.1),
-            Check("from 800 records it is the predicted one within 10 %", constant <= 0.1),
-            Check("so it is without replacement, with the finite-population factor", finite <= 0.1),
-            Check(
-                "the harmonic logarithm's bias is within its bound, of independent records",
-                all(abs(one["harmonic"]) <= one["harmonic bound"] + 1e-12 for one in found),
+        {
+            f"the plain logarithm's bias has slope {slope:.3f} in m, -1 within 0.1": abs(slope + 1.0) <= 0.1,
+            "from 800 records it is the predicted one within 10 %": constant <= 0.1,
+            "so it is without replacement, with the finite-population factor": finite <= 0.1,
+            "the harmonic logarithm's bias is within its bound, of independent records": all(
+                abs(one["harmonic"]) <= one["harmonic bound"] + 1e-12 for one in found
             ),
-            Check(
-                "without replacement it is that of the population's plain logarithm, within 2 % from 800 records",
-                all(abs(drawn[i]["harmonic"] / whole - 1.0) <= 0.02 for i in late),
+            "without replacement it is that of the population's plain logarithm, within 2 % from 800 records": all(
+                abs(drawn[i]["harmonic"] / whole - 1.0) <= 0.02 for i in late
             ),
-            Check(
-                "it is below the other two's throughout",
-                all(abs(one["harmonic"]) < min(abs(one["plain"]), abs(one["smoothed"])) for one in found),
+            "it is below the other two's throughout": all(
+                abs(one["harmonic"]) < min(abs(one["plain"]), abs(one["smoothed"])) for one in found
             ),
-        ),
+        },
         draw,
         "Bias against the records of the cohort: slope -1 for the plain logarithm, almost none for the harmonic one.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("kl_bias", experiment, page=PAGE))

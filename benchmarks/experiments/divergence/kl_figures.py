@@ -6,30 +6,20 @@ corrected estimators on the digits' patterns, 16 symbols, T = 1000, one record a
 an aggregator take noise for the realised draw, of the law with less variance. ``kl_figures_literal`` has them as they
 were computed for the paper, which is not private.
 
-"Smallest" and "largest" are the pairs of digits with the smallest and the largest divergence. For a table of one's own,
-
-    python -m benchmarks.experiments.divergence.kl_figures --table FILE --client NAME --label NAME --symbol NAME
-
-draws them for the labels of a CSV or Parquet file in the place of digits, and writes an SVG beside it. What it prints
-is *not private*.
+"Smallest" and "largest" are the pairs of digits with the smallest and the largest divergence.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown, svg
 from benchmarks.experiments.divergence.digit_pairs import SEED, Pairs, Setting, digit_pairs, mean_errors, shared_noise
-from hockeystick._files.symbol_tables import read_pieces
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.divergence.made_up_populations import LabelledRecords
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 DELTA = 0.05
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0)
 SIZES = (36, 72, 108, 144, 180, 225, 270, 315, 360, 420, 480, 540, 600, 660)
@@ -68,10 +58,9 @@ def corrected(
     repetitions: int,
     writers: int,
     variances: list[float],
-    pairs: Pairs | None = None,
 ) -> dict[str, Any]:
     """Errors, and parts of noise, of the corrected estimators for one size of the cohort."""
-    found = digit_pairs((2, 2), writers) if pairs is None else pairs
+    found = digit_pairs((2, 2), writers)
     setting = Setting(
         epsilons=tuple(epsilons),
         delta=DELTA,
@@ -93,13 +82,13 @@ def corrected(
 # --- all figures -----------------------------------------------------------------------------------------------------
 
 
-def cohorts(sizes: Sequence[int], usual: int, swept: Sequence[int]) -> list[dict[str, Any]]:
-    """What is computed for each size of the cohort: the usual one first; in a small population it may be another's."""
-    keys: list[dict[str, Any]] = [{"size": usual, "epsilons": list(EPSILONS), "multipliers": list(MULTIPLIERS)}]
-    for size in dict.fromkeys(each for each in (*sizes, *swept) if each != usual):
+def cohorts(sizes: Sequence[int], usual: int, swept: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Epsilons and multipliers by size of the cohort, the usual one first."""
+    found: dict[int, dict[str, Any]] = {usual: {"epsilons": list(EPSILONS), "multipliers": list(MULTIPLIERS)}}
+    for size in (*sizes, *swept):
         multipliers = MULTIPLIERS if size in swept else (0.0, FIXED / 2.0)
-        keys.append({"size": size, "epsilons": list(SIZE_EPSILONS), "multipliers": list(multipliers)})
-    return keys
+        found.setdefault(size, {"epsilons": list(SIZE_EPSILONS), "multipliers": list(multipliers)})
+    return found
 
 
 def draw_all(
@@ -149,7 +138,9 @@ def draw_all(
     return draw
 
 
-def tables(results: dict[int, dict[str, Any]], keys: dict[int, dict[str, Any]], swept: Sequence[int]) -> str:
+def tables(
+    results: dict[int, dict[str, Any]], keys: dict[int, dict[str, Any]], swept: Sequence[int]
+) -> tuple[str, ...]:
     """Errors against epsilon, the best multipliers, and errors against the cohort."""
     usual = next(iter(results))
     columns = [EPSILONS.index(eps) for eps in (0.05, 0.5, 1.0, 3.0, 6.0)]
@@ -166,13 +157,11 @@ def tables(results: dict[int, dict[str, Any]], keys: dict[int, dict[str, Any]], 
     ):
         i = keys[size]["epsilons"].index(epsilon)
         best.append([title, *(MULTIPLIERS[int(np.argmin(results[size]["errors"][m]["mean"][i]))] for m in MODELS)])
-    return "\n\n".join(
-        (
-            f"Figure 3: mean squared error, λ = {FIXED:g}, cohort {usual}.",
-            markdown(["who adds the noise", "pairs", *(f"ε = {EPSILONS[i]:g}" for i in columns)], rows),
-            "Figures 1 and 2: the λ of least mean error. Found with the truth at hand, it can't be used.",
-            markdown(["", *MODELS.values()], best),
-        )
+    return (
+        f"Figure 3: mean squared error, λ = {FIXED:g}, cohort {usual}.",
+        markdown(["who adds the noise", "pairs", *(f"ε = {EPSILONS[i]:g}" for i in columns)], rows),
+        "Figures 1 and 2: the λ of least mean error. Found with the truth at hand, it can't be used.",
+        markdown(["", *MODELS.values()], best),
     )
 
 
@@ -183,24 +172,17 @@ def experiment(
     sizes: tuple[int, ...] = SIZES,
     swept: tuple[int, ...] = LAMBDA_SIZES,
     usual: int = USUAL,
-    pairs: Pairs | None = None,
 ) -> Report:
     """The five figures for the corrected estimators."""
     needed = sorted({*EPSILONS, *SIZE_EPSILONS})
-    found = cells.all([{"epsilon": eps, "delta": DELTA} for eps in needed], shared_noise, "noise")
-    variances = dict(zip(needed, (one["variance"] for one in found), strict=True))
-    asked = cohorts(sizes, usual, swept)
+    noises = cells.each(shared_noise, needed, "noise", delta=DELTA)
+    keys = cohorts(sizes, usual, swept)
     full = [
-        {**key, "repetitions": repetitions, "writers": writers, "variances": [variances[e] for e in key["epsilons"]]}
-        for key in asked
+        {"size": size, **key, "repetitions": repetitions, "writers": writers}
+        | {"variances": [noises[eps]["variance"] for eps in key["epsilons"]]}
+        for size, key in keys.items()
     ]
-
-    def own(**key: Any) -> dict[str, Any]:
-        return corrected(**key, pairs=pairs)
-
-    measured = cells.all(full, corrected if pairs is None else own, "cohorts")
-    keys = {key["size"]: key for key in asked}
-    results = dict(zip(keys, measured, strict=True))
+    results = dict(zip(keys, cells.all(full, corrected, "cohorts"), strict=True))
     j, errors, noise = MULTIPLIERS.index(FIXED), results[usual]["errors"], results[usual]["noise"]
     curve = {model: [row[j] for row in errors[model]["mean"]] for model in MODELS}
     parts = {model: [row[j] for row in noise[model]["mean"]] for model in MODELS}
@@ -211,73 +193,14 @@ def experiment(
     ends = [results[s]["errors"]["dist"]["mean"][cell][keys[s]["multipliers"].index(FIXED / 2)] for s in sizes]
     return Report(
         tables(results, keys, swept),
-        (
-            Check(
-                "up to ε = 1 clients' shares err least, and a trusted server no more than an aggregator",
-                all(curve["dist"][i] < curve["trusted"][i] <= curve["pair"][i] for i in early),
+        {
+            "up to ε = 1 clients' shares err least, and a trusted server no more than an aggregator": all(
+                curve["dist"][i] < curve["trusted"][i] <= curve["pair"][i] for i in early
             ),
-            Check("the errors of a trusted server and of an aggregator fall in ε throughout", falling),
-            Check("so does the part of noise in their estimates", less),
-            Check("at ε = 2 the largest cohort's shares err less than the smallest's", ends[-1] < ends[0]),
-        ),
+            "the errors of a trusted server and of an aggregator fall in ε throughout": falling,
+            "so does the part of noise in their estimates": less,
+            "at ε = 2 the largest cohort's shares err less than the smallest's": ends[-1] < ends[0],
+        },
         draw_all(results, keys, sizes, swept),
         "Squared errors against multiplier, epsilon and cohort, and the part of noise, for three ways of adding noise.",
     )
-
-
-# --- a table of one's own --------------------------------------------------------------------------------------------
-
-
-def read_table(path: Path, *, client: str, label: str, symbol: str) -> LabelledRecords:
-    """The records of a CSV or Parquet file; clients, labels and symbols in the order of their names."""
-    pieces = list(read_pieces("--table", str(path), (client, label, symbol)))
-    rows = [row for piece in pieces for row in zip(*piece, strict=True)]
-    columns, counts = [], []
-    for column in zip(*rows, strict=True):
-        names, where = np.unique(column, return_inverse=True)
-        columns.append(where.astype(np.int64))
-        counts.append(len(names))
-    return LabelledRecords(
-        clients=columns[0],
-        labels=columns[1],
-        symbols=columns[2],
-        client_count=counts[0],
-        label_count=counts[1],
-        symbol_count=counts[2],
-    )
-
-
-def on_table(arguments: Sequence[str], name: str, experiment: Callable[..., Report], pseudo_count: float) -> int:
-    """Figures for a table of one's own; cohorts are the same parts of the private half as for the digits."""
-    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    path = Path(given["--table"])
-    records = read_table(path, client=given["--client"], label=given["--label"], symbol=given["--symbol"])
-    pairs = Pairs.of(records, pseudo_count=pseudo_count)
-    clients = pairs.held[0].clients
-
-    def scaled(*sizes: int) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(max(2, round(size * clients / 1790)) for size in sizes))
-
-    report = experiment(
-        Cells(quiet=False),
-        sizes=scaled(*SIZES),
-        swept=scaled(*LAMBDA_SIZES),
-        usual=scaled(USUAL)[0],
-        pairs=pairs,
-    )
-    print(report.table)
-    if report.draw is not None:
-        path.with_name(f"{path.stem}_{name}.svg").write_text(svg(report.draw), encoding="utf-8")
-    return 0
-
-
-def run(name: str, experiment: Callable[..., Report], pseudo_count: float, page: Path) -> int:
-    """The command line of either set of figures."""
-    arguments = sys.argv[1:]
-    if "--table" in arguments:
-        return on_table(arguments, name, experiment, pseudo_count)
-    return main(name, experiment, page=page)
-
-
-if __name__ == "__main__":
-    sys.exit(run("kl_figures", experiment, 1.0, PAGE))

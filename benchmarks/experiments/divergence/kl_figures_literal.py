@@ -3,19 +3,17 @@
 They are no runs of the printed algorithms: the query is taken once, at the ratio of a sum over 17 random symbols to the
 divergence itself, and the noise has constants of its own; see
 ``hockeystick.learners.divergence.printed.literal_estimators``. Here they run on the digits' patterns with 256 symbols,
-0.01 records added to each cell, at delta = 0.05. For a table of one's own they are asked for as ``kl_figures`` are.
+0.01 records added to each cell, at delta = 0.05.
 """
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report
-from benchmarks.experiments.divergence.digit_pairs import SEED, Pairs, digit_pairs
+from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs
 from benchmarks.experiments.divergence.kl_figures import (
     DELTA,
     EPSILONS,
@@ -24,16 +22,15 @@ from benchmarks.experiments.divergence.kl_figures import (
     LAMBDA_SIZES,
     MODELS,
     MULTIPLIERS,
-    PAGE,
     SIZES,
     USUAL,
     cohorts,
     draw_all,
     noise_part,
-    run,
     summarised,
     tables,
 )
+from benchmarks.frame import Cells, Report
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.printed.literal_estimators import Model, PublishedExperiment, Sweep
@@ -62,13 +59,12 @@ def literal(
     repetitions: int,
     writers: int,
     sweep: Sweep,
-    pairs: Pairs | None = None,
 ) -> dict[str, Any]:
     """Errors, and parts of noise, of the published experiments for one size of the cohort.
 
     Of all multipliers only at the epsilons ``swept``; at others they are NaN but for the fixed ones.
     """
-    pairs = digit_pairs((4, 2), writers, PSEUDO_COUNT) if pairs is None else pairs
+    pairs = digit_pairs((4, 2), writers, PSEUDO_COUNT)
     shape = (len(epsilons), len(pairs.labels), len(multipliers))
     wanted = np.array([[eps in swept or lam in (FIXED, FIXED / 2.0) for lam in multipliers] for eps in epsilons])
     start = np.broadcast_to(np.where(wanted, 0.0, np.nan)[:, np.newaxis], shape)
@@ -100,38 +96,24 @@ def experiment(
     sizes: tuple[int, ...] = SIZES,
     swept: tuple[int, ...] = LAMBDA_SIZES,
     usual: int = USUAL,
-    pairs: Pairs | None = None,
 ) -> Report:
     """The five figures as published, which no guarantee covers."""
-    asked = cohorts(sizes, usual, swept)
+    keys = cohorts(sizes, usual, swept)
     full = [
-        {
-            **key,
-            "swept": list(LAMBDA_EPSILONS) if key["size"] == usual else [0.5] * (key["size"] in swept),
-            "repetitions": repetitions,
-            "writers": writers,
-            "sweep": "epsilon" if key["size"] == usual else "cohort",
-        }
-        for key in asked
+        {"size": size, **key, "repetitions": repetitions, "writers": writers}
+        | {"swept": list(LAMBDA_EPSILONS) if size == usual else [0.5] * (size in swept)}
+        | {"sweep": "epsilon" if size == usual else "cohort"}
+        for size, key in keys.items()
     ]
-    keys = {key["size"]: key for key in asked}
-
-    def own(**key: Any) -> dict[str, Any]:
-        return literal(**key, pairs=pairs)
-
-    results = dict(zip(keys, cells.all(full, literal if pairs is None else own, "cohorts"), strict=True))
+    results = dict(zip(keys, cells.all(full, literal, "cohorts"), strict=True))
     first = {m: results[usual]["errors"][m]["mean"][EPSILONS.index(0.05)][MULTIPLIERS.index(FIXED)] for m in MODELS}
     return Report(
-        "**Not private**: published constants, for comparison only.\n\n" + tables(results, keys, swept),
-        (
-            Check("at ε = 0.05 a trusted server errs by about 10³", 10**2.7 < first["trusted"] < 10**3.7),
-            Check("there an aggregator errs by about 10⁴", 10**3.5 < first["pair"] < 10**4.5),
-            Check("there clients' noise errs least", first["dist"] < min(first["trusted"], first["pair"])),
-        ),
+        ("**Not private**: published constants, for comparison only.", *tables(results, keys, swept)),
+        {
+            "at ε = 0.05 a trusted server errs by about 10³": 10**2.7 < first["trusted"] < 10**3.7,
+            "there an aggregator errs by about 10⁴": 10**3.5 < first["pair"] < 10**4.5,
+            "there clients' noise errs least": first["dist"] < min(first["trusted"], first["pair"]),
+        },
         draw_all(results, keys, sizes, swept),
         "The same figures with the published experiments' constants, which are not private.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(run("kl_figures_literal", experiment, PSEUDO_COUNT, PAGE))

@@ -1,4 +1,4 @@
-"""Communication against error, and what the data make of it.
+"""Communication against error, and its dependence on the data.
 
 *Bits against error*: clients' shares of noise at (1, 1e-5), a cohort of 179 writers, for symbols that were drawn (T of
 them) and for the full histogram, which is the same release with every symbol asked for. Errors are mean squares over
@@ -13,14 +13,13 @@ far better: its error falls as 1/N. Both are pure epsilon-DP here, Laplace and P
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs, shared_noise
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.client_counts import ClientCounts
@@ -31,7 +30,6 @@ from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import TrustedKL
 from hockeystick.mechanisms import SkellamShares
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 EPSILON, DELTA = 1.0, 1e-5
 SAMPLES = (10, 30, 100, 300, 1000, 3000)
 GRIDS = {16: (2, 2), 256: (4, 2), 65_536: (4, 4)}
@@ -44,12 +42,9 @@ RARE_EPSILON = 0.5
 
 def full(reference: FloatArray, client_records: Any, cohort: Any) -> QueryAverage:
     """Every symbol, weighted by the reference."""
+    every = np.arange(len(reference))
     return QueryAverage(
-        reference=reference,
-        symbols=np.arange(len(reference)),
-        shares=reference,
-        cohorts=[cohort],
-        client_records=client_records,
+        reference=reference, symbols=every, shares=reference, cohorts=[cohort], client_records=client_records
     )
 
 
@@ -135,20 +130,18 @@ def experiment(
     writers: int = 3580,
 ) -> Report:
     """Bits and errors of drawn symbols and of full histograms; errors on rare and on fat cells."""
-    variance = cells({"epsilon": EPSILON, "delta": DELTA}, lambda: shared_noise(EPSILON, DELTA))["variance"]
-    keys = [
-        {"symbols": k, "samples": list(samples), "variance": variance, "pairs": pairs, "writers": writers}
-        for k in grids
-    ]
-    curves = dict(zip(grids, (one["rows"] for one in cells.all(keys, frontier, "frontier")), strict=True))
+    variance = cells.one(shared_noise, epsilon=EPSILON, delta=DELTA)["variance"]
+    given = {"samples": list(samples), "variance": variance, "pairs": pairs, "writers": writers}
+    curves = {k: one["rows"] for k, one in cells.each(frontier, grids, "frontier", **given).items()}
     rows = [
         [k, "all" if i == len(samples) else samples[i], *one]
         for k, curve in curves.items()
         for i, one in enumerate(curve)
     ]
-    cases = [{"records": n, "epsilon": RARE_EPSILON} for n in sizes]
-    scarce = [cells({"rare": case}, lambda c=case: rare(**c)) for case in cases]  # type: ignore[misc]
-    plenty = [cells({"fat": case}, lambda c=case: fat(**c)) for case in cases]  # type: ignore[misc]
+    scarce, plenty = (
+        list(cells.each(compute, sizes, title, epsilon=RARE_EPSILON).values())
+        for compute, title in ((rare, "rare cells"), (fat, "fat cells"))
+    )
     cell_rows = [
         [n, one["bound"], one["trusted"], one["dist"], other["trusted"], other["dist"]]
         for n, one, other in zip(sizes, scarce, plenty, strict=True)
@@ -180,36 +173,24 @@ def experiment(
     tables = (
         markdown(["symbols", "T", "bits down", "bits up", "mean squared error", "without noise"], rows),
         markdown(
-            [
-                "records",
-                "rare: lower bound",
-                "trusted server",
-                "clients' shares",
-                "fat: trusted server",
-                "clients' shares",
-            ],
+            "records | rare: lower bound | trusted server | clients' shares | fat: trusted server | clients' shares",
             cell_rows,
         ),
     )
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(f"of {max(grids)} symbols the full histogram takes {saved:.3g} times the bits up", saved > 1.0),
-            Check(
-                "on the rare cell no estimator is below the lower bound",
-                all(min(one["trusted"], one["dist"]) >= one["bound"] for one in scarce),
+        tables,
+        {
+            f"of {max(grids)} symbols the full histogram takes {saved:.3g} times the bits up": saved > 1.0,
+            "on the rare cell no estimator is below the lower bound": all(
+                min(one["trusted"], one["dist"]) >= one["bound"] for one in scarce
             ),
-            Check(
-                "there more records help neither: slopes are 0 within 0.05",
-                max(abs(slopes["rare", who]) for who in ("trusted", "dist")) <= 0.05,
-            ),
-            Check("on fat cells the error of shares has slope -1 within 0.1", abs(slopes["fat", "dist"] + 1.0) <= 0.1),
-            Check("and a trusted server's has slope 0 within 0.05", abs(slopes["fat", "trusted"]) <= 0.05),
-        ),
+            "there more records help neither: slopes are 0 within 0.05": max(
+                abs(slopes["rare", who]) for who in ("trusted", "dist")
+            )
+            <= 0.05,
+            "on fat cells the error of shares has slope -1 within 0.1": abs(slopes["fat", "dist"] + 1.0) <= 0.1,
+            "and a trusted server's has slope 0 within 0.05": abs(slopes["fat", "trusted"]) <= 0.05,
+        },
         draw,
         "Error against bits sent, and error against records on a rare cell and on fat ones.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("kl_frontier", experiment, page=PAGE))

@@ -8,12 +8,10 @@ variance, the library takes it (``noise="auto"``). Clients' noise is Skellam.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import (
     SEED,
     Setting,
@@ -22,8 +20,8 @@ from benchmarks.experiments.divergence.digit_pairs import (
     shared_noise,
     trusted_variance,
 )
+from benchmarks.frame import Cells, Report, markdown
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 EPSILONS = (0.05, 0.5, 1.0, 3.0, 6.0)
 MULTIPLIERS = (0.0, 0.1)
 WITHIN = 1.5
@@ -82,20 +80,13 @@ def experiment(
     writers: int = 3580,
 ) -> Report:
     """Mean squared errors of all models beside quoted numbers."""
-    deltas = list(dict.fromkeys(delta for _, delta in cases))
-    noise = cells.all([{"epsilon": eps, "delta": d} for d in deltas for eps in epsilons], shared_noise, "noise")
-    count, which = len(epsilons), [EPSILONS.index(eps) for eps in epsilons]
+    noise = cells.each(shared_noise, [(eps, d) for _, d in cases for eps in epsilons], "noise")
+    which = [EPSILONS.index(eps) for eps in epsilons]
     keys = [
-        {
-            "symbols": symbols,
-            "delta": delta,
-            "epsilons": list(epsilons),
-            "variances": [one["variance"] for one in noise[deltas.index(delta) * count :][:count]],
-            "part": part,
-            "repetitions": repetitions,
-            "writers": writers,
-        }
-        for symbols, delta in cases
+        {"symbols": k, "delta": delta, "epsilons": list(epsilons), "part": part}
+        | {"variances": [noise[eps, delta]["variance"] for eps in epsilons]}
+        | {"repetitions": repetitions, "writers": writers}
+        for k, delta in cases
         for part in range(parts)
     ]
     results = cells.all(keys, measured, "errors")
@@ -115,9 +106,7 @@ def experiment(
                 rows.append([symbols, delta, NAMES[name], lam, *errors[:, j].tolist()])
                 if quoted is not None:
                     wanted = [quoted[i] for i in which]
-                    ratios[symbols, delta, name, lam] = [
-                        x / y for x, y in zip(errors[:, j].tolist(), wanted, strict=True)
-                    ]
+                    ratios[symbols, delta, name, lam] = (errors[:, j] / wanted).tolist()
                     rows.append(["", "", "quoted", "", *wanted])
         split = (found["pair worst"] - found["plain"]) / (found["trusted worst"] - found["plain"])
         shared &= bool((split >= 1.0 - 1e-9).all() and (split <= 4.0 + 1e-9).all())
@@ -132,16 +121,10 @@ def experiment(
     largest = max((max(r, 1.0 / r) for found in ratios.values() for r in found), default=1.0)
     table = markdown(["symbols", "δ", "who adds the noise", "λ", *(f"ε = {eps:g}" for eps in epsilons)], rows)
     return Report(
-        f"{table}\n\nLargest ratio to a quoted number: {largest:.3f}.",
-        (
-            Check(f"every quoted number is met within a factor of {WITHIN:g}", largest <= WITHIN),
-            Check(
-                "for the worst draw an aggregator's noise has 1 to 4 times the variance of a trusted server's", shared
-            ),
-            Check("up to ε = 3 clients' shares err less than a trusted server for the worst draw", ordered),
-        ),
+        (table, f"Largest ratio to a quoted number: {largest:.3f}."),
+        {
+            f"every quoted number is met within a factor of {WITHIN:g}": largest <= WITHIN,
+            "for the worst draw an aggregator's noise has 1 to 4 times the variance of a trusted server's": shared,
+            "up to ε = 3 clients' shares err less than a trusted server for the worst draw": ordered,
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("kl_reference", experiment, page=PAGE))

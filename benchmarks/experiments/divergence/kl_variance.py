@@ -9,13 +9,13 @@ best multiplier beside the bracket [ln a/(a - 1), b ln b/(b - 1)] that does hold
 from __future__ import annotations
 
 import math
-import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import ROOT, Cells, Check, Report, main, markdown
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
@@ -30,7 +30,6 @@ from hockeystick.learners.divergence.variance import (
     variance_bound,
 )
 
-PAGE = ROOT / "docs" / "private-kl-divergence.md"
 SAMPLES = (10, 30, 100, 300, 1000, 3000, 10_000)
 MULTIPLIERS = tuple(round(0.05 * i, 2) for i in range(41))
 WITHIN, SLOPE = 0.03, 0.02
@@ -58,7 +57,7 @@ def averages(pi: FloatArray, p: FloatArray, multipliers: tuple[float, ...], samp
     return shares @ np.stack([query(p / pi, lam) for lam in multipliers], axis=1)
 
 
-def measured(name: str, samples: int, multipliers: list[float], runs: int) -> dict[str, Any]:
+def measured(name: str, samples: int, multipliers: Sequence[float], runs: int) -> dict[str, Any]:
     """Means and mean squared errors of simulated averages."""
     pi, p = laws(name)
     found = averages(pi, p, tuple(multipliers), samples, runs)
@@ -90,14 +89,15 @@ def random_pairs(count: int) -> dict[str, Any]:
 
 def experiment(cells: Cells, runs: int = 100_000, pairs: int = 10_000) -> Report:
     """Simulated variance beside the exact one, and the best multiplier beside what is printed of it."""
-    keys: list[dict[str, Any]] = [
-        {"name": name, "samples": t, "multipliers": [0.0, 1.0], "runs": runs} for name in NAMES for t in SAMPLES
-    ]
-    keys += [{"name": name, "samples": 100, "multipliers": list(MULTIPLIERS), "runs": runs} for name in NAMES]
-    found = cells.all(keys, measured, "averages")
-    count = len(SAMPLES)
-    by_samples = {name: found[i * count : (i + 1) * count] for i, name in enumerate(NAMES)}
-    sweeps = dict(zip(NAMES, found[-len(NAMES) :], strict=True))
+    fixed, every = (0.0, 1.0), MULTIPLIERS
+    found = cells.each(
+        measured,
+        [(name, t, fixed) for name in NAMES for t in SAMPLES] + [(name, 100, every) for name in NAMES],
+        "averages",
+        runs=runs,
+    )
+    by_samples = {name: [found[name, t, fixed] for t in SAMPLES] for name in NAMES}
+    sweeps = {name: found[name, 100, every] for name in NAMES}
     slopes = {
         name: [log_log_slope(SAMPLES, [one["error"][j] for one in by_samples[name]]).slope for j in (0, 1)]
         for name in NAMES
@@ -116,34 +116,14 @@ def experiment(cells: Cells, runs: int = 100_000, pairs: int = 10_000) -> Report
         simulated = 100.0 * np.array(sweeps[name]["error"])
         vertex = np.polynomial.Polynomial.fit(MULTIPLIERS, simulated, 2).convert().coef
         rows.append(
-            [
-                name,
-                truth,
-                *(exact.variance(lam) for lam in (0.0, printed)),
-                exact.least,
-                exact.variance(1.0),
-                best,
-                float(-vertex[1] / (2.0 * vertex[2])),
-                printed,
-                f"[{low:.4g}, {high:.4g}]",
-                printed_multiplier_bound(pi, p),
-            ]
+            [name, truth, *(exact.variance(lam) for lam in (0.0, printed)), exact.least, exact.variance(1.0), best]
+            + [float(-vertex[1] / (2.0 * vertex[2])), printed, f"[{low:.4g}, {high:.4g}]"]
+            + [printed_multiplier_bound(pi, p)]
         )
-    drawn = cells({"random pairs": pairs}, lambda: random_pairs(pairs))
+    drawn = cells.one(random_pairs, count=pairs)
     table = markdown(
-        [
-            "P and Π",
-            "KL",
-            "T Var, λ = 0",
-            "λ₀ (paper)",
-            "λ*",
-            "λ = 1",
-            "λ*",
-            "simulated vertex",
-            "λ₀",
-            "bracket of λ*",
-            "printed upper bound of λ*",
-        ],
+        "P and Π | KL | T Var, λ = 0 | λ₀ (paper) | λ* | λ = 1 | λ* | simulated vertex | λ₀ | "
+        "bracket of λ* | printed upper bound of λ*",
         rows,
     )
     worst = max(max(r, 1.0 / r) for r in ratios)
@@ -172,20 +152,16 @@ def experiment(cells: Cells, runs: int = 100_000, pairs: int = 10_000) -> Report
         right.legend()
 
     return Report(
-        f"{table}\n\n{text}",
-        (
-            Check("no mean is off by more than chance allows (1e-6 for each)", not any(biased)),
-            Check(f"every mean squared error is the exact variance within {WITHIN:.0%}", worst <= 1.0 + WITHIN),
-            Check(f"slopes in T are -1 within {SLOPE:g}", steep <= SLOPE),
-            Check("λ* is in the bracket for every pair", drawn["outside"] == 0),
-            Check("λ* exceeds the printed upper bound for some pairs, so that is false", drawn["above"] > 0),
-            Check("λ₀ is never above λ*", drawn["below"] == drawn["pairs"]),
-            Check("exact variance <= χ² bound <= printed bound for every pair", drawn["loose"] == 0),
-        ),
+        (table, text),
+        {
+            "no mean is off by more than chance allows (1e-6 for each)": not any(biased),
+            f"every mean squared error is the exact variance within {WITHIN:.0%}": worst <= 1.0 + WITHIN,
+            f"slopes in T are -1 within {SLOPE:g}": steep <= SLOPE,
+            "λ* is in the bracket for every pair": drawn["outside"] == 0,
+            "λ* exceeds the printed upper bound for some pairs, so that is false": drawn["above"] > 0,
+            "λ₀ is never above λ*": drawn["below"] == drawn["pairs"],
+            "exact variance <= χ² bound <= printed bound for every pair": drawn["loose"] == 0,
+        },
         draw,
         "Error against T with slope -1, and variance against the multiplier, a parabola around λ*.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("kl_variance", experiment, page=PAGE))

@@ -1,4 +1,4 @@
-"""Audits of the federated learners, correct and broken, and what their worst pairs of losses can show at most.
+"""Audits of the federated learners, correct and broken, and the most that their worst pairs of losses can show.
 
 First table: the exact privacy loss of worst pairs, and what 10^6 runs from each of both find of it: the best event is
 fixed beforehand, its counts are what is expected, and each probability has the 97.5 % Clopper-Pearson bound. Of
@@ -11,7 +11,6 @@ Second table: the catalogue's cases, at their stated samples, at confidence 1 - 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, Result, main, markdown
+from benchmarks.frame import Cells, Report, Result, markdown
 from hockeystick.audits.catalogue.federated.cases import federated_cases, svt_learner
 from hockeystick.audits.catalogue.federated.one_good_expert import BrokenThresholds, one_loss
 from hockeystick.audits.catalogue.federated.stochastic import (
@@ -52,7 +51,7 @@ def found_at_most(p: float, q: float, runs: int = RUNS) -> float:
 
 
 def best_event(exact: ExactLoss) -> tuple[float, float]:
-    """What 10^6 runs find of the exact loss at most, and the probability of the event, a level of the loss."""
+    """Returns the largest bound that 10^6 runs find of the exact loss, and the probability of its event."""
     found = [
         (found_at_most(float(p), float(q)), float(p))
         for law in (exact.forward[0], exact.backward[0])
@@ -143,6 +142,11 @@ BROKEN_ROWS = ("winners; right child, printed scale", "messages; root, d = 10")
 # --- audits ----------------------------------------------------------------------------------------------------------
 
 
+def worst_pair(name: str) -> Result:
+    """One row of the first table."""
+    return ROWS[name][1]()
+
+
 def audited(name: str, samples: int | None = None) -> Result:
     """The verdict on a case of the catalogue, at its stated samples by default."""
     case = CASES[name]
@@ -162,11 +166,8 @@ def experiment(
     cells: Cells, rows: tuple[str, ...] = tuple(ROWS), names: tuple[str, ...] = tuple(CASES), samples: int | None = None
 ) -> Report:
     """Audits of the federated learners, and what worst pairs of losses show."""
-    exact = {row: cells({"row": row}, ROWS[row][1]) for row in cells.progress(rows, "worst pairs")}
-    found = {
-        name: cells({"case": name, "samples": samples}, partial(audited, name, samples))
-        for name in cells.progress(names, "audits")
-    }
+    exact = cells.each(worst_pair, rows, "worst pairs")
+    found = cells.each(audited, names, "audits", samples=samples)
     pairs = markdown(
         ["what is seen", "claimed ε", "exact ε", "event's probability", "10^6 runs find", "expected: exact, found"],
         [
@@ -177,39 +178,23 @@ def experiment(
     audits = markdown(
         ["case", "claimed ε", "exact ε", "runs per data set", "ε at least", "verdict"],
         [
-            [
-                name,
-                row["claim"],
-                "" if row["exact"] is None else row["exact"],
-                row["samples"],
-                row["found"],
-                row["outcome"],
-            ]
+            [name, row["claim"], "" if row["exact"] is None else row["exact"]]
+            + [row[key] for key in ("samples", "found", "outcome")]
             for name, row in found.items()
         ],
     )
     return Report(
-        f"{pairs}\n\n{audits}",
-        (
-            Check(
-                "no worst pair loses more than is certified; at the printed noise, right children and messages do",
-                all(
-                    (row["exact"] <= row["claim"] * (1 + 1e-9)) == (name not in BROKEN_ROWS)
-                    for name, row in exact.items()
-                ),
+        (pairs, audits),
+        {
+            "no worst pair loses more than is certified; at the printed noise, right children and messages do": all(
+                (row["exact"] <= row["claim"] * (1 + 1e-9)) == (name not in BROKEN_ROWS) for name, row in exact.items()
             ),
-            Check("nothing is found that is not there", all(row["found"] <= row["exact"] for row in exact.values())),
-            Check(
-                "no correct learner is refuted",
-                all(row["outcome"] != "refuted" for row in found.values() if not row["broken"]),
+            "nothing is found that is not there": all(row["found"] <= row["exact"] for row in exact.values()),
+            "no correct learner is refuted": all(
+                row["outcome"] != "refuted" for row in found.values() if not row["broken"]
             ),
-            Check(
-                "every broken learner is refuted",
-                all(row["outcome"] == "refuted" for row in found.values() if row["broken"]),
+            "every broken learner is refuted": all(
+                row["outcome"] == "refuted" for row in found.values() if row["broken"]
             ),
-        ),
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("fed_audits", experiment, page=FEDERATED_PAGE))

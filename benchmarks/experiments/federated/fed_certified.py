@@ -1,23 +1,22 @@
-"""What the federated paper claims, beside what the graphs certify, threat model by threat model.
+"""Claims of the federated paper compared with the certificates of the graphs, by threat model.
 
 * *Fed-DP-OPE-Stoch* (Theorems 1, 6, 7, Corollary 1) with the noise that each prints, claimed epsilon 1. "At least" is
   an epsilon that the true one is known not to be below: the exact loss of messages about linear losses whose place is
   known, or of one leaf of a right child with equal scores.
-* What a server sees of one tree, at delta = 1e-6, beside numbers computed by another route.
+* The view of a server on one tree, at delta = 1e-6, compared with numbers from another derivation.
 * *Fed-SVT* (Theorem 4): the printed proof's sum and the certificate.
-* The noise that the library takes instead, in units of the printed noise, and what it certifies.
+* The noise of the library, in units of the printed noise, and its certificate.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 from attrs import evolve, frozen
 
-from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, Result, main, markdown
+from benchmarks.frame import Cells, Report, Result, markdown
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 from hockeystick.learners.federated.one_good_expert.plan import printed_approximate, printed_pure
@@ -52,17 +51,13 @@ class Claim:
 
     def setting(self) -> StochSetting:
         """With the noise that is printed."""
-        sizes = Sizes(
-            clients=CLIENTS, experts=EXPERTS, epsilon=EPSILON, smoothness=self.smoothness, where=self.where
-        )  # fmt: skip
-        phases: tuple[TreePhase | None, ...] = (
-            printed_phases(sizes, ROUNDS, infeasible="hold")
-            if self.thrifty
-            else tuple(
-                phase if phase.trees == self.trees else None
-                for phase in certified_phases(sizes, ROUNDS, trees=self.trees)
-            )
-        )
+        sizes = Sizes(clients=CLIENTS, experts=EXPERTS, epsilon=EPSILON, smoothness=self.smoothness, where=self.where)
+        phases: tuple[TreePhase | None, ...]
+        if self.thrifty:
+            phases = printed_phases(sizes, ROUNDS, infeasible="hold")
+        else:
+            every = certified_phases(sizes, ROUNDS, trees=self.trees)
+            phases = tuple(phase if phase.trees == self.trees else None for phase in every)
         setting = StochSetting(
             clients=CLIENTS,
             phases=phases,
@@ -115,17 +110,11 @@ def measured_claim(number: int) -> dict[str, Any]:
     winners = 0.0
     if claim.smoothness == 1.0 and claim.low < 0.0 and claim.assignment == "contiguous":
         winners = leaf_loss(2.0 * EPSILON)  # a right child next to its leaf; the record's place is known
-    return {
-        row.threat_model.value: {
-            "certified": row.certified,
-            "least": max(row.attained, winners),
-        }
-        for row in rows
-    }
+    return {row.threat_model.value: {"certified": row.certified, "least": max(row.attained, winners)} for row in rows}
 
 
 def measured_messages(experts: int, smoothness: float) -> dict[str, Any]:
-    """What a server sees of one tree with printed noise, gradients in [-1, 1]; the record's place is known."""
+    """Returns the epsilon of one tree for the server: printed noise, gradients in [-1, 1], a known place."""
     records = 2**10
     batch = feasible_batch(records, 1)
     phase = TreePhase(records=records, trees=1, batch=batch, scales=(8.0 / (batch * EPSILON),))
@@ -177,104 +166,81 @@ def measured_calibrated(number: int, model: str) -> dict[str, Any]:
 
 def experiment(cells: Cells, claims: tuple[int, ...] = tuple(range(len(CLAIMS)))) -> Report:
     """Printed and certified epsilons."""
-    rows = dict(zip(claims, cells.all([{"number": n} for n in claims], measured_claim, "claims"), strict=True))
-    keys: list[dict[str, Any]] = [{"experts": d, "smoothness": beta} for d, beta in SEEN_QUOTED]
-    seen = dict(zip(SEEN_QUOTED, cells.all(keys, measured_messages, "messages"), strict=True))
-    sparse = dict(
-        zip(SPARSE, cells.all([{"epsilon": e, "delta": d} for e, d in SPARSE], measured_sparse, "Fed-SVT"), strict=True)
-    )
-    wanted = [(n, model) for n in claims for model in rows[n] if not (model == "server" and _central(n))]
-    wanted = [(n, model) for n, model in wanted if not CLAIMS[n].delta]
-    keys = [{"number": n, "model": model} for n, model in wanted]
-    noise = dict(zip(wanted, cells.all(keys, measured_calibrated, "calibrations"), strict=True))
+    rows = cells.each(measured_claim, claims, "claims")
+    seen = cells.each(measured_messages, SEEN_QUOTED, "messages")
+    sparse = cells.each(measured_sparse, SPARSE, "Fed-SVT")
+    wanted = [
+        (n, model)
+        for n in claims
+        for model in rows[n]
+        if not (model == "server" and _central(n)) and not CLAIMS[n].delta
+    ]
+    noise = cells.each(measured_calibrated, wanted, "calibrations")
     alone = LimitedUpdates(rounds=ROUNDS, experts=EXPERTS, learning_rate=EPSILON).graph().guarantee()
     return Report(
-        "\n\n".join(
-            [
-                f"Fed-DP-OPE-Stoch with printed noise, claimed ε = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, "
-                f"T = {ROUNDS}; δ = {DELTA:g} for Theorem 6, else 0:",
-                markdown(
-                    ["claim", "threat model", "certified ε", "at least", "the claim", "noise that is enough / printed"],
-                    [
-                        [
-                            CLAIMS[n].title,
-                            model,
-                            row["certified"],
-                            row["least"] or "",
-                            _verdict(row),
-                            noise[n, model]["noise"] if (n, model) in noise else "none" if _central(n) else "",
-                        ]
-                        for n, models in rows.items()
-                        for model, row in models.items()
-                        if model != "client"
-                    ],
-                ),
-                f"What the server sees of one tree, claimed ε = {EPSILON:g}:",
-                markdown(
-                    ["d", "losses", "pure ε", f"ε at δ = {DELTA:g}", "another route"],
-                    [
-                        [d, "curved" if beta else "linear", row["pure"], row["certified"], SEEN_QUOTED[d, beta]]
-                        for (d, beta), row in seen.items()
-                    ],
-                ),
-                f"Fed-SVT with printed noise, κ = {SWITCHES}:",
-                markdown(
-                    ["claimed ε", "δ", "printed proof's sum", "certified ε", "certified / claimed"],
-                    [[e, d, row["proof"], row["certified"], row["certified"] / e] for (e, d), row in sparse.items()],
-                ),
-            ]
-        ),
-        (
-            Check(
-                "who colludes with all other clients learns what everybody does: certified alike",
-                all(row["client"]["certified"] == row["output"]["certified"] for row in rows.values()),
+        [
+            f"Fed-DP-OPE-Stoch with printed noise, claimed ε = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, "
+            f"T = {ROUNDS}; δ = {DELTA:g} for Theorem 6, else 0:",
+            markdown(
+                ["claim", "threat model", "certified ε", "at least", "the claim", "noise that is enough / printed"],
+                [
+                    [CLAIMS[n].title, model, row["certified"], row["least"] or "", _verdict(row)]
+                    + [noise[n, model]["noise"] if (n, model) in noise else "none" if _central(n) else ""]
+                    for n, models in rows.items()
+                    for model, row in models.items()
+                    if model != "client"
+                ],
             ),
-            Check(
-                "no certificate is below what is known to be lost",
-                all(row["certified"] * ROOM >= row["least"] for models in rows.values() for row in models.values()),
+            f"What the server sees of one tree, claimed ε = {EPSILON:g}:",
+            markdown(
+                ["d", "losses", "pure ε", f"ε at δ = {DELTA:g}", "another route"],
+                [
+                    [d, "curved" if beta else "linear", row["pure"], row["certified"], SEEN_QUOTED[d, beta]]
+                    for (d, beta), row in seen.items()
+                ],
             ),
-            Check(
-                "no claim that goes for the server, with clients' noise at these d, is true where the place is known",
-                all(
-                    row["server"]["least"] > EPSILON for n, row in rows.items() if CLAIMS[n].assignment == "contiguous"
-                ),
+            f"Fed-SVT with printed noise, κ = {SWITCHES}:",
+            markdown(
+                ["claimed ε", "δ", "printed proof's sum", "certified ε", "certified / claimed"],
+                [[e, d, row["proof"], row["certified"], row["certified"] / e] for (e, d), row in sparse.items()],
             ),
-            Check(
-                "linear losses, β = 1/2, gradients of one sign, and printed batches in secret order are private as "
-                "claimed to who sees the plays; β = 1 at full use of the losses is not, where the place is known",
-                all(
-                    (rows[n]["output"]["certified"] <= EPSILON * ROOM) == (n not in (4, 5, 8))
-                    and (n not in (4, 8) or rows[n]["output"]["least"] > 1.9 * EPSILON)
-                    for n in claims
-                ),
+        ],
+        {
+            "who colludes with all other clients learns what everybody does: certified alike": all(
+                row["client"]["certified"] == row["output"]["certified"] for row in rows.values()
             ),
-            Check(
-                "what the server sees is, up to 1 %, what another route computes",
-                all(abs(row["certified"] / SEEN_QUOTED[key] - 1.0) < 0.01 for key, row in seen.items()),
+            "no certificate is below what is known to be lost": all(
+                row["certified"] * ROOM >= row["least"] for models in rows.values() for row in models.values()
             ),
-            Check(
-                "every calibration is certified at its target, at 99 % of it or more",
-                all(0.99 * EPSILON <= row["certified"] <= EPSILON for row in noise.values()),
+            "no claim that goes for the server, with clients' noise at these d, is true where the place is known": all(
+                row["server"]["least"] > EPSILON for n, row in rows.items() if CLAIMS[n].assignment == "contiguous"
             ),
-            Check(
-                "Fed-SVT, δ = 0: certified at 3/4 of the claim",
-                all(abs(row["certified"] / e - 0.75) < 1e-9 for (e, d), row in sparse.items() if not d),
+            "linear losses, β = 1/2, gradients of one sign, and printed batches in secret order are private as "
+            "claimed to who sees the plays; β = 1 at full use of the losses is not, where the place is known": all(
+                (rows[n]["output"]["certified"] <= EPSILON * ROOM) == (n not in (4, 5, 8))
+                and (n not in (4, 8) or rows[n]["output"]["least"] > 1.9 * EPSILON)
+                for n in claims
             ),
-            Check(
-                "Fed-SVT, δ > 0: the printed proof's sum is 1.9 to 2.1 times the claim for ε ≤ 1, and the claim is "
-                "certified all the same",
-                all(
-                    row["certified"] <= e and (e > 1.0 or 1.9 < row["proof"] / e < 2.1)
-                    for (e, d), row in sparse.items()
-                    if d
-                ),
+            "what the server sees is, up to 1 %, what another route computes": all(
+                abs(row["certified"] / SEEN_QUOTED[key] - 1.0) < 0.01 for key, row in seen.items()
             ),
-            Check(
-                "limited updates cost ε, and at most ε²/8 in concentrated terms",
-                math.isclose(alone.epsilon(0.0).upper, EPSILON, rel_tol=1e-9)
-                and alone.event.zcdp_rho() <= EPSILON**2 / 8.0,
+            "every calibration is certified at its target, at 99 % of it or more": all(
+                0.99 * EPSILON <= row["certified"] <= EPSILON for row in noise.values()
             ),
-        ),
+            "Fed-SVT, δ = 0: certified at 3/4 of the claim": all(
+                abs(row["certified"] / e - 0.75) < 1e-9 for (e, d), row in sparse.items() if not d
+            ),
+            "Fed-SVT, δ > 0: the printed proof's sum is 1.9 to 2.1 times the claim for ε ≤ 1, and the claim is "
+            "certified all the same": all(
+                row["certified"] <= e and (e > 1.0 or 1.9 < row["proof"] / e < 2.1)
+                for (e, d), row in sparse.items()
+                if d
+            ),
+            "limited updates cost ε, and at most ε²/8 in concentrated terms": math.isclose(
+                alone.epsilon(0.0).upper, EPSILON, rel_tol=1e-9
+            )
+            and alone.event.zcdp_rho() <= EPSILON**2 / 8.0,
+        },
     )
 
 
@@ -286,7 +252,3 @@ def _verdict(row: Result) -> str:
     if row["certified"] <= EPSILON * ROOM:
         return "holds"
     return "false" if row["least"] > EPSILON else "open"
-
-
-if __name__ == "__main__":
-    sys.exit(main("fed_certified", experiment, page=FEDERATED_PAGE))

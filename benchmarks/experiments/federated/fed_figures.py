@@ -1,4 +1,4 @@
-"""The federated paper's figures, made again: regret per client on its streams, with printed and with certified noise.
+"""The figures of the federated paper, reproduced: regret per client on its streams, with printed and certified noise.
 
 Gao, Huang & Yang 2024 show curves and print no numbers; parameters that they do not state are ours and are named here.
 
@@ -13,12 +13,11 @@ Gao, Huang & Yang 2024 show curves and print no numbers; parameters that they do
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, Result, main, markdown
+from benchmarks.frame import Cells, Report, Result, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.made_up_streams import (
@@ -120,13 +119,10 @@ def measured_stochastic(name: str, rounds: int, seeds: int) -> dict[str, Any]:
     return {
         "regret": {who: summary(np.array(found)) for who, found in regrets.items()},
         "certified": {
-            who: {
-                model: learner.graph().guarantee(view=model).epsilon(0.0).upper
-                for model in ("output", "server")
-            }
+            who: {view: learner.graph().guarantee(view=view).epsilon(0.0).upper for view in ("output", "server")}
             for who, learner in learners.items()
         },
-    }  # fmt: skip
+    }
 
 
 # --- figures 2, 5 and 6 ----------------------------------------------------------------------------------------------
@@ -224,12 +220,9 @@ def experiment(
     people: int = 6040,
 ) -> Report:
     """The figures of the federated paper."""
-    keys = [{"name": name, "rounds": rounds[0], "seeds": seeds[0]} for name in STREAMS]
-    first = dict(zip(STREAMS, cells.all(keys, measured_stochastic, "figure 1"), strict=True))
-    keys = [{"name": name, "rounds": rounds[1], "seeds": seeds[1]} for name in CONSTANTS]
-    second = dict(zip(CONSTANTS, cells.all(keys, measured_sparse, "figure 2"), strict=True))
-    keys = [{"fill": fill, "scaled": scaled, "people": people, "trials": seeds[2]} for fill, scaled in CASES]
-    third = dict(zip(CASES, cells.all(keys, measured_ratings, "figure 6"), strict=True))
+    first = cells.each(measured_stochastic, STREAMS, "figure 1", rounds=rounds[0], seeds=seeds[0])
+    second = cells.each(measured_sparse, CONSTANTS, "figure 2", rounds=rounds[1], seeds=seeds[1])
+    third = cells.each(measured_ratings, CASES, "figure 6", people=people, trials=seeds[2])
     header = ["alone (N = 1)", *(f"N = {period}" for period in PERIODS)]
     tables = [
         f"Figures 1 and 4, T = {rounds[0]}: regret per client, mean ± standard deviation of a run; certified pure ε:",
@@ -266,8 +259,8 @@ def experiment(
         right.legend(fontsize=6)
 
     return Report(
-        "\n\n".join(tables),
-        (*_stochastic_checks(first), *_sparse_checks(second, rounds[1] == 512), *_ratings_checks(third)),
+        tables,
+        _stochastic_checks(first) | _sparse_checks(second, rounds[1] == 512) | _ratings_checks(third),
         draw,
         "Regret per client: on the left of stochastic learners by stream, on the right of Fed-SVT by constants.",
     )
@@ -286,77 +279,55 @@ def _stochastic_rows(first: dict[str, Result]) -> list[list[object]]:
     ]
 
 
-def _stochastic_checks(first: dict[str, Result]) -> tuple[Check, ...]:
+def _stochastic_checks(first: dict[str, Result]) -> dict[str, bool]:
     def mean(name: str, who: str) -> float:
         return float(first[name]["regret"][who]["mean"])
 
     plain, printed = STREAMS[0], STOCHASTIC[0]
     hidden, alone = STOCHASTIC[-2:]
-    return (
-        Check(
-            f"expected errors: one tree with printed noise has no advantage over clients that play alone "
-            f"(regret {mean(plain, printed):.3g} and {mean(plain, alone):.3g})",
-            mean(plain, printed) > 0.8 * mean(plain, alone),
+    return {
+        f"expected errors: one tree with printed noise has no advantage over clients that play alone "
+        f"(regret {mean(plain, printed):.3g} and {mean(plain, alone):.3g})": mean(plain, printed)
+        > 0.8 * mean(plain, alone),
+        "sampled errors and coins: all learners of all clients lose less than clients that play alone, "
+        "but for the one that hides messages from the server": all(
+            mean(s, who) < mean(s, alone) for s, who in itertools.product(STREAMS[1:], STOCHASTIC[:-2])
         ),
-        Check(
-            "sampled errors and coins: all learners of all clients lose less than clients that play alone, "
-            "but for the one that hides messages from the server",
-            all(mean(s, who) < mean(s, alone) for s, who in itertools.product(STREAMS[1:], STOCHASTIC[:-2])),
+        "all plays are certified at the claimed ε, and what the server sees for one learner alone": all(
+            row["output"] <= EPSILON * (1.0 + 1e-9) and (row["server"] <= EPSILON * (1.0 + 1e-9)) == (who == hidden)
+            for who, row in first[plain]["certified"].items()
         ),
-        Check(
-            "all plays are certified at the claimed ε, and what the server sees for one learner alone",
-            all(
-                row["output"] <= EPSILON * (1.0 + 1e-9) and (row["server"] <= EPSILON * (1.0 + 1e-9)) == (who == hidden)
-                for who, row in first[plain]["certified"].items()
-            ),
-        ),
-    )
+    }
 
 
-def _sparse_checks(second: dict[str, Result], comparable: bool) -> tuple[Check, ...]:
+def _sparse_checks(second: dict[str, Result], comparable: bool) -> dict[str, bool]:
     ratios = [row["regret"][0]["mean"] / row["regret"][1]["mean"] for row in second.values()]
-    found = [
-        Check(
-            f"figure 2: clients alone lose 7 to 13 times what all together do at N = 1 "
-            f"(here {min(ratios):.1f} to {max(ratios):.1f} times)",
-            all(7.0 <= ratio <= 13.0 for ratio in ratios),
+    found = {
+        f"figure 2: clients alone lose 7 to 13 times what all together do at N = 1 "
+        f"(here {min(ratios):.1f} to {max(ratios):.1f} times)": all(7.0 <= ratio <= 13.0 for ratio in ratios),
+        "figure 2: N = 50 loses less than clients alone, with printed constants and with the fewest switches": all(
+            second[name]["regret"][-1]["mean"] < second[name]["regret"][0]["mean"]
+            for name in ("printed", "fewest switches")
         ),
-        Check(
-            "figure 2: N = 50 loses less than clients alone, with printed constants and with the fewest switches",
-            all(
-                second[name]["regret"][-1]["mean"] < second[name]["regret"][0]["mean"]
-                for name in ("printed", "fewest switches")
-            ),
+        "figure 2: all constants are certified at the claimed ε": all(
+            row["certified"] <= EPSILON * (1.0 + 1e-9) for row in second.values()
         ),
-        Check(
-            "figure 2: all constants are certified at the claimed ε",
-            all(row["certified"] <= EPSILON * (1.0 + 1e-9) for row in second.values()),
-        ),
-    ]
+    }
     if comparable:
-        found.append(
-            Check(
-                "figure 2: means are those computed by another route, within a quarter or four standard errors",
-                all(near(second[name], quoted) for name, quoted in QUOTED.items()),
-            )
+        found["figure 2: means are those computed by another route, within a quarter or four standard errors"] = all(
+            near(second[name], quoted) for name, quoted in QUOTED.items()
         )
-    return tuple(found)
+    return found
 
 
-def _ratings_checks(third: dict[tuple[Fill, bool], Result]) -> tuple[Check, ...]:
+def _ratings_checks(third: dict[tuple[Fill, bool], Result]) -> dict[str, bool]:
     fills: tuple[Fill, Fill] = ("zero", "mean")
     ratios = [third[fill, False]["certified"] / third[fill, True]["certified"] for fill in fills]
-    return (
-        Check(
-            "figure 6: losses that are not scaled cost five times the ε of those that are",
-            all(abs(ratio / STARS - 1.0) < 1e-9 for ratio in ratios),
+    return {
+        "figure 6: losses that are not scaled cost five times the ε of those that are": all(
+            abs(ratio / STARS - 1.0) < 1e-9 for ratio in ratios
         ),
-        Check(
-            "figure 6: all together lose less than a quarter of what clients alone do at N = 1",
-            all(row["regret"][1]["mean"] < 0.25 * row["regret"][0]["mean"] for row in third.values()),
+        "figure 6: all together lose less than a quarter of what clients alone do at N = 1": all(
+            row["regret"][1]["mean"] < 0.25 * row["regret"][0]["mean"] for row in third.values()
         ),
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main("fed_figures", experiment, page=FEDERATED_PAGE))
+    }

@@ -1,4 +1,4 @@
-"""Lower bounds on federated regret: printed, refuted, corrected, beside what learners do.
+"""Lower bounds on federated regret: printed, refuted and corrected, compared with the regret of learners.
 
 Gao, Huang & Yang 2024, Theorem 2, print a lower bound of order min(ln(d)/eps, T) on the regret per client of every
 eps-DP learner, for any number m of clients. Hedge on noisy sums of all clients' losses is eps-DP under the same
@@ -13,13 +13,12 @@ the regret of private learners, and of one without privacy, on the losses that i
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import MultiplicativeWeights
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.lower_bounds import (
@@ -135,67 +134,51 @@ def experiment(
 ) -> Report:
     """Regret of the noisy learner, beside printed and corrected floors."""
     bounds = {(s, m): proved(*s, m) for s in settings for m in clients}
-    keys = [
-        {"rounds": t, "experts": d, "inverse": inverse, "clients": m, "name": name, "runs": runs}
-        for t, d, inverse in settings
-        for m in clients
-        for name in SEQUENCES
-    ]
-    cases = [(s, m, name) for s in settings for m in clients for name in SEQUENCES]
-    regrets = dict(zip(cases, cells.all(keys, played, "sequences"), strict=True))
+    cases = [(*s, m, name) for s in settings for m in clients for name in SEQUENCES]
+    found = cells.each(played, cases, "sequences", runs=runs)
+    regrets = {(key[:3], *key[3:]): row for key, row in found.items()}
     few = tuple(m for m in (1, 10, 100, 1000) if m <= max(clients))
-    tossed = dict(
-        zip(few, cells.all([{"clients": m, "streams": streams} for m in few], coins, "coin losses"), strict=True)
-    )
+    tossed = cells.each(coins, few, "coin losses", streams=streams)
     rounds, experts = COINS
-    good = dict(zip(few, cells.all([{"clients": m, "runs": runs} for m in few], beside, "learners"), strict=True))
-    table = "\n\n".join(
-        [
-            markdown(
-                ["T", "d", "1/ε", "m", "printed, all m", *SEQUENCES, "proved, all sequences", "floor", "of it packing"],
-                [
-                    [t, d, inverse, _power(m), row["printed"]]
-                    + [_mean(regrets[(t, d, inverse), m, name]) for name in SEQUENCES]
-                    + [row["bound"], row["floor"], row["packing"]]
-                    for ((t, d, inverse), m), row in bounds.items()
-                ],
-            ),
-            f"Coin losses, T = {rounds}, d = {experts}, ε = 1:",
-            markdown(
-                ["m", "shared by all clients", "exact", "of their own", "exact"],
-                [
-                    [m, _pair(row["shared"]), shared_floor(rounds=rounds, experts=experts)]
-                    + [_pair(row["own"]), independent_floor(clients=m, rounds=rounds, experts=experts)]
-                    for m, row in tossed.items()
-                ],
-            ),
-            "One expert that never loses, T = {}, d = {}, ε = 1/{}:".format(*GOOD),
-            markdown(
-                ["m", "Fed-SVT", "noisy Hedge", "Limited Updates, each alone"]
-                + ["Hedge, not private", "packing bound", "Theorem 3"],
-                [
-                    [m, _pair(row["Fed-SVT"]), _pair(row["noisy Hedge"])]
-                    + [row[name] for name in ("each alone", "not private", "floor", "theorem 3")]
-                    for m, row in good.items()
-                ],
-            ),
-            "What the proof of Theorem 3 needs of d, and its bound beside the direct one (m = 1, T = 10^5, ε = 0.01):",
-            markdown(
-                [
-                    "d",
-                    "> 1/2 for δ = ε/d",
-                    "> 1/2 for δ = 0",
-                    "printed step holds",
-                    "Theorem 3",
-                    "direct packing bound",
-                ],
-                [
-                    [d, packing_margin(d), packing_margin(d, pure=True), printed_step(d).holds, *_single(d)]
-                    for d in (7, 8, 31, 32, 74, 75, 1000)
-                ],
-            ),
-        ]
-    )
+    good = cells.each(beside, few, "learners", runs=runs)
+    table = [
+        markdown(
+            ["T", "d", "1/ε", "m", "printed, all m", *SEQUENCES, "proved, all sequences", "floor", "of it packing"],
+            [
+                [t, d, inverse, _power(m), row["printed"]]
+                + [_mean(regrets[(t, d, inverse), m, name]) for name in SEQUENCES]
+                + [row["bound"], row["floor"], row["packing"]]
+                for ((t, d, inverse), m), row in bounds.items()
+            ],
+        ),
+        f"Coin losses, T = {rounds}, d = {experts}, ε = 1:",
+        markdown(
+            ["m", "shared by all clients", "exact", "of their own", "exact"],
+            [
+                [m, _pair(row["shared"]), shared_floor(rounds=rounds, experts=experts)]
+                + [_pair(row["own"]), independent_floor(clients=m, rounds=rounds, experts=experts)]
+                for m, row in tossed.items()
+            ],
+        ),
+        "One expert that never loses, T = {}, d = {}, ε = 1/{}:".format(*GOOD),
+        markdown(
+            ["m", "Fed-SVT", "noisy Hedge", "Limited Updates, each alone"]
+            + ["Hedge, not private", "packing bound", "Theorem 3"],
+            [
+                [m, _pair(row["Fed-SVT"]), _pair(row["noisy Hedge"])]
+                + [row[name] for name in ("each alone", "not private", "floor", "theorem 3")]
+                for m, row in good.items()
+            ],
+        ),
+        "What the proof of Theorem 3 needs of d, and its bound beside the direct one (m = 1, T = 10^5, ε = 0.01):",
+        markdown(
+            "d | > 1/2 for δ = ε/d | > 1/2 for δ = 0 | printed step holds | Theorem 3 | direct packing bound",
+            [
+                [d, packing_margin(d), packing_margin(d, pure=True), printed_step(d).holds, *_single(d)]
+                for d in (7, 8, 31, 32, 74, 75, 1000)
+            ],
+        ),
+    ]
     crowd = max(clients)
 
     def draw(figure: Any) -> None:
@@ -215,58 +198,42 @@ def experiment(
 
     return Report(
         table,
-        (
-            Check(
-                "the noisy learner is certified at ε for who sees all plays",
-                all(row["certified"] <= 1.0 for row in bounds.values()),
+        {
+            "the noisy learner is certified at ε for who sees all plays": all(
+                row["certified"] <= 1.0 for row in bounds.values()
             ),
-            Check(
-                f"with {_power(crowd)} clients its bound for every sequence is below a tenth of the printed one",
-                all(10.0 * bounds[s, crowd]["bound"] < bounds[s, crowd]["printed"] for s in settings),
+            f"with {_power(crowd)} clients its bound for every sequence is below a tenth of the printed one": all(
+                10.0 * bounds[s, crowd]["bound"] < bounds[s, crowd]["printed"] for s in settings
             ),
-            Check(
-                "with a million clients or more its regret on each sequence is below a tenth of the printed bound",
-                all(
-                    10.0 * (row["mean"] + 5.0 * row["error"]) < bounds[s, m]["printed"]
-                    for (s, m, _), row in regrets.items()
-                    if m >= 10**6
-                ),
+            "with a million clients or more its regret on each sequence is below a tenth of the printed bound": all(
+                10.0 * (row["mean"] + 5.0 * row["error"]) < bounds[s, m]["printed"]
+                for (s, m, _), row in regrets.items()
+                if m >= 10**6
             ),
-            Check(
-                "it is within its proved bound everywhere",
-                all(row["mean"] - 5.0 * row["error"] <= bounds[s, m]["bound"] for (s, m, _), row in regrets.items()),
+            "it is within its proved bound everywhere": all(
+                row["mean"] - 5.0 * row["error"] <= bounds[s, m]["bound"] for (s, m, _), row in regrets.items()
             ),
-            Check(
-                "it is never below the corrected floor of the sequence (constant losses: the packing bound)",
-                all(
-                    regrets[s, m, "constant"]["mean"] + 5.0 * regrets[s, m, "constant"]["error"] >= row["packing"]
-                    and row["bound"] >= row["floor"]
-                    for (s, m), row in bounds.items()
-                ),
+            "it is never below the corrected floor of the sequence (constant losses: the packing bound)": all(
+                regrets[s, m, "constant"]["mean"] + 5.0 * regrets[s, m, "constant"]["error"] >= row["packing"]
+                and row["bound"] >= row["floor"]
+                for (s, m), row in bounds.items()
             ),
-            Check(
-                "on coin losses its regret is the exact one for shared losses, whatever m, and of their own",
-                all(
-                    abs(row["shared"][0] - shared_floor(rounds=rounds, experts=experts)) <= 5.0 * row["shared"][1]
-                    and abs(row["own"][0] - independent_floor(clients=m, rounds=rounds, experts=experts))
-                    <= 5.0 * row["own"][1]
-                    for m, row in tossed.items()
-                ),
+            "on coin losses its regret is the exact one for shared losses, whatever m, and of their own": all(
+                abs(row["shared"][0] - shared_floor(rounds=rounds, experts=experts)) <= 5.0 * row["shared"][1]
+                and abs(row["own"][0] - independent_floor(clients=m, rounds=rounds, experts=experts))
+                <= 5.0 * row["own"][1]
+                for m, row in tossed.items()
             ),
-            Check(
-                "where one expert never loses, every private learner is above the packing bound, and for one client "
-                "the one without privacy is not",
-                all(
-                    min(row["each alone"], *(sum(row[name]) for name in ("Fed-SVT", "noisy Hedge"))) >= row["floor"]
-                    for row in good.values()
-                )
-                and good[1]["not private"] < good[1]["floor"],
+            "where one expert never loses, every private learner is above the packing bound, and for one client "
+            "the one without privacy is not": all(
+                min(row["each alone"], *(sum(row[name]) for name in ("Fed-SVT", "noisy Hedge"))) >= row["floor"]
+                for row in good.values()
+            )
+            and good[1]["not private"] < good[1]["floor"],
+            "the direct packing bound is above Theorem 3's everywhere": all(
+                row["packing"] > row["theorem 3"] for row in bounds.values()
             ),
-            Check(
-                "the direct packing bound is above Theorem 3's everywhere",
-                all(row["packing"] > row["theorem 3"] for row in bounds.values()),
-            ),
-        ),
+        },
         draw,
         "Regret per client over the number of clients: what is proved of the noisy learner falls below the printed "
         "lower bound, and stays above the corrected one.",
@@ -288,7 +255,3 @@ def _mean(row: dict[str, Any]) -> str:
 
 def _pair(value: list[float]) -> str:
     return f"{value[0]:.4g} ± {value[1]:.1g}"
-
-
-if __name__ == "__main__":
-    sys.exit(main("fed_lower_bounds", experiment, page=FEDERATED_PAGE))

@@ -1,4 +1,4 @@
-"""How federated regret falls with the number of clients and with epsilon: slopes on logarithmic axes, and bounds.
+"""The decrease of federated regret in the number of clients and in epsilon: slopes on logarithmic axes, and bounds.
 
 * *Coins*: Fed-DP-OPE-Stoch with one tree and printed noise, of the clients or of a trusted server. One of 64 experts is
   better by a gap, and the worst of five gaps is reported: with a fixed gap regret falls faster than any bound says.
@@ -10,15 +10,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import FEDERATED_PAGE, Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.made_up_streams import OneGoodExpert, Targets, UniformLosses, hard_gap
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
@@ -98,7 +96,7 @@ def curves(clients: int, where: Where, epsilon: float, doublings: int, seeds: in
 
 
 def sparse(
-    clients: int, epsilon: float, period: int, best_loss: int, rounds: int, seeds: int, delta: float = 0.0
+    clients: int, epsilon: float, period: int, best_loss: int, delta: float, rounds: int, seeds: int
 ) -> dict[str, Any]:
     """Fed-SVT's regret, its bound, and the part of the runs that exceed it."""
     learner = FedSVT.calibrated(
@@ -119,12 +117,8 @@ def sparse(
         values.append(learner.regret(learner.simulate(losses, rng, 8), losses))
     regrets = np.array(values)
     bound = learner.regret_bound(RHO)
-    return {
-        "regret": float(regrets.mean()),
-        "bound": bound,
-        "beyond": float((regrets > bound).mean()),
-        "switches": learner.switches,
-    }
+    beyond = float((regrets > bound).mean())
+    return {"regret": float(regrets.mean()), "bound": bound, "beyond": beyond, "switches": learner.switches}
 
 
 # --- the report ------------------------------------------------------------------------------------------------------
@@ -140,31 +134,21 @@ def experiment(
 ) -> Report:
     """Slopes of regret in the number of clients and in epsilon."""
     most, curved = clients[-1], clients[:-1]
-    wanted = list(itertools.product(PLACES, EPSILONS, clients)) + [
-        ("client", eps, most) for eps in SMALL if eps not in EPSILONS
-    ]
-    keys: list[dict[str, Any]] = [
-        {"where": w, "epsilon": e, "clients": m, "doublings": doublings[0], "seeds": seeds[0]}
-        for w, e, m in reversed(wanted)
-    ]
-    flat = dict(zip(reversed(wanted), cells.all(keys, coins, "coins"), strict=True))
-    asked = [(w, m, doublings[1]) for w in PLACES for m in curved] + [("client", curved[-1], p) for p in lengths]
-    keys = [
-        {"where": w, "clients": m, "epsilon": CURVES_EPSILON, "doublings": p, "seeds": seeds[1]} for w, m, p in asked
-    ]
-    bent = dict(zip(asked, cells.all(keys, curves, "curves"), strict=True))
+    wanted = [(m, e, w) for w in PLACES for e in EPSILONS for m in clients]
+    wanted += [(most, eps, "client") for eps in SMALL if eps not in EPSILONS]
+    found = cells.each(coins, reversed(wanted), "coins", doublings=doublings[0], seeds=seeds[0])
+    flat = {(w, e, m): row for (m, e, w), row in found.items()}
     few, middle = curved[-1], 4.0
+    asked = [(m, w, CURVES_EPSILON, doublings[1]) for w in PLACES for m in curved]
+    asked += [(few, "client", CURVES_EPSILON, p) for p in lengths]
+    bent = {(w, m, p): row for (m, w, _, p), row in cells.each(curves, asked, "curves", seeds=seeds[1]).items()}
     plans = (
         [(m, middle, 1, 0, 0.0) for m in curved]
         + [(10, e, 1, 0, delta) for e in SPARSE_EPSILONS for delta in (0.0, 1e-6)]
         + [(few, 16.0, n, 0, 0.0) for n in PERIODS]
         + [(few, 16.0, 1, loss, 0.0) for loss in BEST_LOSSES]
     )
-    keys = [
-        {"clients": m, "epsilon": e, "period": n, "best_loss": b, "delta": delta, "rounds": rounds, "seeds": seeds[2]}
-        for m, e, n, b, delta in plans
-    ]
-    single = dict(zip(plans, cells.all(keys, sparse, "one good expert"), strict=True))
+    single = cells.each(sparse, plans, "one good expert", rounds=rounds, seeds=seeds[2])
 
     lines = {(w, e): [flat[w, e, m]["regret"] for m in clients] for w in PLACES for e in EPSILONS}
     tiny = [flat["client", e, most]["regret"] for e in SMALL]
@@ -222,59 +206,44 @@ def experiment(
             axes.legend(fontsize=6)
 
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "coins, noise of the clients: slope -1/2 in m at every ε, up to 0.1",
-                all(abs(slopes["client", e] + 0.5) <= 0.1 for e in EPSILONS),
+        tables,
+        {
+            "coins, noise of the clients: slope -1/2 in m at every ε, up to 0.1": all(
+                abs(slopes["client", e] + 0.5) <= 0.1 for e in EPSILONS
             ),
-            Check(
-                f"coins, noise of the server: slope {slopes['server', EPSILONS[0]]:.2f} in m where noise dominates "
-                f"(-1 to -0.85), {slopes['server', EPSILONS[-1]]:.2f} where it does not (-1/2 up to 0.1)",
-                -1.05 <= slopes["server", EPSILONS[0]] <= -0.85 and abs(slopes["server", EPSILONS[-1]] + 0.5) <= 0.1,
+            f"coins, noise of the server: slope {slopes['server', EPSILONS[0]]:.2f} in m where noise dominates "
+            f"(-1 to -0.85), {slopes['server', EPSILONS[-1]]:.2f} where it does not (-1/2 up to 0.1)": -1.05
+            <= slopes["server", EPSILONS[0]]
+            <= -0.85
+            and abs(slopes["server", EPSILONS[-1]] + 0.5) <= 0.1,
+            "coins, small ε: slope -1 in ε, up to 0.15": abs(slope(SMALL, tiny) + 1.0) <= 0.15,
+            "coins and curves: no regret is above its explicit bound": all(
+                row["regret"] <= row["bound"] for row in (*flat.values(), *bent.values())
             ),
-            Check(
-                "coins, small ε: slope -1 in ε, up to 0.15",
-                abs(slope(SMALL, tiny) + 1.0) <= 0.15,
+            "curves: slopes in m of -1/4 for noise of the clients, -1/2 for the server's, up to 0.15": abs(
+                bend_slopes["client"] + 0.25
+            )
+            <= 0.15
+            and abs(bend_slopes["server"] + 0.5) <= 0.15,
+            "curves: slope 1/2 in T, up to 0.15": abs(slope([2.0**p for p in lengths], longer) - 0.5) <= 0.15,
+            "Fed-SVT: slopes -1 in m and in ε, up to 0.1 (with δ > 0 for ε ≤ 4: beyond, the regret of N/2 shows)": abs(
+                slope(curved, by_clients) + 1.0
+            )
+            <= 0.1
+            and abs(slope(SPARSE_EPSILONS, by_epsilon[0.0]) + 1.0) <= 0.1
+            and abs(slope(SPARSE_EPSILONS[:3], by_epsilon[1e-6][:3]) + 1.0) <= 0.1,
+            "Fed-SVT: longer periods cost half a round each, up to the losses of a few more experts": all(
+                0.4 * (n - 1) <= value - by_period[0] <= 1.5 * (n - 1)
+                for n, value in zip(PERIODS[1:], by_period[1:], strict=True)
             ),
-            Check(
-                "coins and curves: no regret is above its explicit bound",
-                all(row["regret"] <= row["bound"] for row in (*flat.values(), *bent.values())),
+            f"Fed-SVT: at most {2 * RHO:g} of the runs are above the bound that holds for as many": all(
+                row["beyond"] <= 2 * RHO for row in single.values()
             ),
-            Check(
-                "curves: slopes in m of -1/4 for noise of the clients, -1/2 for the server's, up to 0.15",
-                abs(bend_slopes["client"] + 0.25) <= 0.15 and abs(bend_slopes["server"] + 0.5) <= 0.15,
+            "Fed-SVT: a best expert that loses L* costs at most (κ + 1)L* more": all(
+                row["regret"] - by_loss[0]["regret"] <= (row["switches"] + 1) * loss
+                for row, loss in zip(by_loss, BEST_LOSSES, strict=True)
             ),
-            Check("curves: slope 1/2 in T, up to 0.15", abs(slope([2.0**p for p in lengths], longer) - 0.5) <= 0.15),
-            Check(
-                "Fed-SVT: slopes -1 in m and in ε, up to 0.1 (with δ > 0 for ε ≤ 4: beyond, the regret of N/2 shows)",
-                abs(slope(curved, by_clients) + 1.0) <= 0.1
-                and abs(slope(SPARSE_EPSILONS, by_epsilon[0.0]) + 1.0) <= 0.1
-                and abs(slope(SPARSE_EPSILONS[:3], by_epsilon[1e-6][:3]) + 1.0) <= 0.1,
-            ),
-            Check(
-                "Fed-SVT: longer periods cost half a round each, up to the losses of a few more experts",
-                all(
-                    0.4 * (n - 1) <= value - by_period[0] <= 1.5 * (n - 1)
-                    for n, value in zip(PERIODS[1:], by_period[1:], strict=True)
-                ),
-            ),
-            Check(
-                f"Fed-SVT: at most {2 * RHO:g} of the runs are above the bound that holds for as many",
-                all(row["beyond"] <= 2 * RHO for row in single.values()),
-            ),
-            Check(
-                "Fed-SVT: a best expert that loses L* costs at most (κ + 1)L* more",
-                all(
-                    row["regret"] - by_loss[0]["regret"] <= (row["switches"] + 1) * loss
-                    for row, loss in zip(by_loss, BEST_LOSSES, strict=True)
-                ),
-            ),
-        ),
+        },
         draw,
         "Regret per client on logarithmic axes: coins and curves against the number of clients, Fed-SVT against both.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("fed_slopes", experiment, page=FEDERATED_PAGE))

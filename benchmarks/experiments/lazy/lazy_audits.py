@@ -1,21 +1,21 @@
 """Audits of the lazy learner's certificate, correct and broken, and how many runs it takes to catch what is broken.
 
-First table: the claim is the certified curve at a few epsilons. The statistic is what a view shows of a run on the
-worst pair of streams: the likelihood ratio of the whole transcript ("run"), of the first decision that may differ, or
+First table: the claim is the certified curve at a few epsilons. The statistic is a view of a run on the worst pair of
+streams: the likelihood ratio of the whole transcript ("run"), of the first decision that may differ, or
 of the played experts alone ("actions"); in how many batches an expert of the second half was played ("count"); whether
-the expert changed at the first decision ("switch"). The exact privacy loss says beforehand what an audit with unlimited
-runs would find, and how many runs the audit needs to find it with probability 0.9; the audit itself uses three times as
-many for a broken learner.
+the expert changed at the first decision ("switch"). The exact privacy loss gives the result of
+an audit with unlimited runs, and the number of runs that an audit needs to find it with probability 0.9. The audit
+uses three times as many for a broken learner.
 
-Second table: what no audit of the claim need see, and the accountant's own defects. Each has a number that the correct
-learner keeps within a limit and the mutant does not; all are exact but the draws beyond a budget, which are counted.
+Second table: defects that no audit of the claim need show, and defects of the accountant. Each has a number that is
+within a limit for the correct learner and not for the mutant. All numbers are exact except draws beyond a budget, which
+are counted.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 from attrs import evolve, frozen
 from scipy import stats
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting import BoundedRange, LazySwitchDecision, VisibleMixture
 from hockeystick.accounting.events.catalogue import GaussianDP, PoissonSampled
@@ -51,40 +51,24 @@ LEARNERS = {
 }
 CASES: dict[str, tuple[tuple[Mutation | None, View], ...]] = {
     "L2P": (
-        (None, "run"),
-        (None, "actions"),
-        (None, "decision"),
-        (None, "count"),
-        (None, "switch"),
-        ("no fake switches", "run"),
-        ("no fake switches", "decision"),
+        *((None, view) for view in ("run", "actions", "decision", "count", "switch")),
+        *(("no fake switches", view) for view in ("run", "decision")),
         ("unclipped losses", "run"),
-        ("decisions every round", "run"),
-        ("decisions every round", "decision"),
+        *(("decisions every round", view) for view in ("run", "decision")),
     ),
     "L2P, p = 0.05": (
-        (None, "run"),
-        (None, "actions"),
-        ("inverted fake coin", "run"),
-        ("inverted fake coin", "actions"),
-        ("inverted fake coin", "count"),
+        *((None, view) for view in ("run", "actions")),
+        *(("inverted fake coin", view) for view in ("run", "actions", "count")),
     ),
     "L2P, two rounds": (
-        (None, "run"),
-        (None, "actions"),
+        *((None, view) for view in ("run", "actions")),
         ("one coin for both switches", "run"),
         ("no fake switches", "actions"),
     ),
     "dartboard": (
-        (None, "run"),
-        (None, "actions"),
-        (None, "decision"),
-        ("no fake switches", "run"),
-        ("no fake switches", "decision"),
-        ("no fake switches", "actions"),
-        ("no fake switches", "switch"),
-        ("unclipped losses", "run"),
-        ("unclipped losses", "actions"),
+        *((None, view) for view in ("run", "actions", "decision")),
+        *(("no fake switches", view) for view in ("run", "decision", "actions", "switch")),
+        *(("unclipped losses", view) for view in ("run", "actions")),
         ("inverted fake coin", "run"),
         ("decisions every round", "run"),
     ),
@@ -334,75 +318,43 @@ DEFECTS: dict[str, tuple[str, Callable[[], Row]]] = {
 }
 
 
+def defect(name: str) -> dict[str, float]:
+    """The numbers of one defect."""
+    return dict(zip(("limit", "correct", "mutant"), DEFECTS[name][1](), strict=True))
+
+
 def experiment(
     cells: Cells,
     names: tuple[str, ...] = tuple(LEARNERS),
     samples: int = SAMPLES,
     defects: tuple[str, ...] = tuple(DEFECTS),
 ) -> Report:
-    """Audits of the lazy learner, correct and broken, and the checks of what audits need not see."""
+    """Audits of the lazy learner, correct and broken, and the checks of defects that no audit need show."""
     settings = [(name, mutation, view) for name in names for mutation, view in CASES[name]]
-    found = {
-        (name, mutation, view): cells(
-            {"learner": name, "mutation": mutation, "view": view, "samples": samples},
-            lambda n=name, m=mutation, v=view: measured(n, m, v, samples),  # type: ignore[misc]
-        )
-        for name, mutation, view in cells.progress(settings, "audits")
-    }
-    seen = {
-        name: cells(
-            {"defect": name},
-            lambda n=name: dict(zip(("limit", "correct", "mutant"), DEFECTS[n][1](), strict=True)),  # type: ignore[misc]
-        )
-        for name in cells.progress(defects, "defects")
-    }
-    rows = [
-        [name, mutation or "correct", view, *(row[key] for key in ("claimed", "exact", "needed", "samples", "outcome"))]
-        for (name, mutation, view), row in found.items()
-    ]
+    found = cells.each(measured, settings, "audits", samples=samples)
+    seen = cells.each(defect, defects, "defects")
+    correct = [row for (_, mutation, _), row in found.items() if mutation is None]
+    broken = [row for (_, mutation, _), row in found.items() if mutation is not None]
+    head = ["learner", "", "view", f"claimed ε at {DELTA:g}", "exact ε"]
     audits = markdown(
-        [
-            "learner",
-            "",
-            "view",
-            f"claimed ε at {DELTA:g}",
-            "exact ε",
-            "runs needed per stream",
-            "runs used",
-            "verdict",
-        ],
-        rows,
+        [*head, "runs needed per stream", "runs used", "verdict"],
+        [[name, mutation or "correct", view, *row.values()] for (name, mutation, view), row in found.items()],
     )
     limits = markdown(
         ["mutant", "what shows it", "limit", "correct", "mutant's"],
-        [[name, DEFECTS[name][0], row["limit"], row["correct"], row["mutant"]] for name, row in seen.items()],
+        [[name, DEFECTS[name][0], *row.values()] for name, row in seen.items()],
     )
     return Report(
-        f"{audits}\n\n{limits}",
-        (
-            Check(
-                "the correct learners are within their claim, exactly, and are not refuted",
-                all(
-                    row["exact"] <= row["claimed"] and row["outcome"] != "refuted"
-                    for (_, mutation, _), row in found.items()
-                    if mutation is None
-                ),
+        (audits, limits),
+        {
+            "the correct learners are within their claim, exactly, and are not refuted": all(
+                row["exact"] <= row["claimed"] and row["outcome"] != "refuted" for row in correct
             ),
-            Check(
-                "every broken learner exceeds its claim, exactly, and is refuted",
-                all(
-                    row["exact"] > row["claimed"] and row["outcome"] == "refuted"
-                    for (_, mutation, _), row in found.items()
-                    if mutation is not None
-                ),
+            "every broken learner exceeds its claim, exactly, and is refuted": all(
+                row["exact"] > row["claimed"] and row["outcome"] == "refuted" for row in broken
             ),
-            Check(
-                "the limits of the second table are kept by the correct learner and broken by the mutant",
-                all(row["correct"] <= row["limit"] < row["mutant"] for row in seen.values()),
+            "the limits of the second table are kept by the correct learner and broken by the mutant": all(
+                row["correct"] <= row["limit"] < row["mutant"] for row in seen.values()
             ),
-        ),
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_audits", experiment))

@@ -1,4 +1,4 @@
-"""What the lazy learner's graph certifies, beside the printed formula and beside the truth on one pair of streams.
+"""Certificates of the lazy learner's graph beside the printed formula and the exact epsilon on one pair of streams.
 
 For each setting (n batches of B rounds, learning rate eta, fake-switch probability p, delta):
 
@@ -11,12 +11,11 @@ For each setting (n batches of B rounds, learning rate eta, fake-switch probabil
 
 from __future__ import annotations
 
-import sys
 from typing import Any, Literal
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import LazyExperts, actions_epsilon, exact_actions_loss, exact_loss, paper_epsilon
 
 Setting = tuple[int, int, float, float, float]  # n, B, eta, p, delta
@@ -55,9 +54,10 @@ def learner(setting: Setting, variant: Literal["l2p", "dartboard"] = "l2p") -> L
     )
 
 
-def measured(setting: Setting) -> dict[str, Any]:
+def measured(n: int, batch: int, rate: float, fake: float, delta: float) -> dict[str, Any]:
     """One row: all epsilons of a setting."""
-    who, delta = learner(setting), setting[4]
+    setting = n, batch, rate, fake, delta
+    who = learner(setting)
     certified = who.graph().guarantee().epsilon(delta)
     dartboard = learner(setting, "dartboard").graph().guarantee().epsilon(delta)
     printed = paper_epsilon(
@@ -104,27 +104,14 @@ def experiment(
     random: int = 60,
 ) -> Report:
     """Exact, certified and printed epsilon."""
-
-    def at(setting: Setting) -> dict[str, Any]:
-        return cells({"setting": list(setting)}, lambda: measured(setting))
-
-    found = {setting: at(setting) for setting in cells.progress(settings, "settings")}
-    sweep = {n: at((n, 1, 0.01, 0.05, 1e-6)) for n in cells.progress(lengths, "lengths")}
-    drawn = [at(setting) for setting in cells.progress(random_settings(random), "random settings")]
+    found = cells.each(measured, settings, "settings")
+    sweep = cells.each(measured, [(n, 1, 0.01, 0.05, 1e-6) for n in lengths], "lengths")
+    drawn = cells.each(measured, random_settings(random), "random settings")
     ratios = [row["printed"] / row["certified"] for row in found.values()]
-    everything = [*found.values(), *sweep.values(), *drawn]
+    everything = [*found.values(), *sweep.values(), *drawn.values()]
     rows = [
-        [
-            *(f"{value:g}" for value in setting),
-            row["actions"],
-            row["full"],
-            row["certified"],
-            row["printed"],
-            row["applies"],
-            f"{row['printed'] / row['certified']:.1f}",
-            row["certified_actions"],
-            row["dartboard"],
-        ]
+        [*(f"{value:g}" for value in setting), *(row[key] for key in ("actions", "full", "certified", "printed"))]
+        + [row["applies"], f"{row['printed'] / row['certified']:.1f}", row["certified_actions"], row["dartboard"]]
         for setting, row in found.items()
     ]
 
@@ -145,7 +132,7 @@ def experiment(
             ("full", "exact on one pair, full view, L2P", "C1^-"),
             ("actions", "exact on one pair, actions alone, L2P", "C3v-"),
         ):
-            axes.loglog(lengths, [sweep[n][name] for n in lengths], style, label=title, markersize=4)
+            axes.loglog(lengths, [row[name] for row in sweep.values()], style, label=title, markersize=4)
         axes.set(xlabel="rounds T (B = 1, η = 0.01, p = 0.05)", ylabel="ε at δ = 1e-6")
         axes.legend()
 
@@ -155,26 +142,19 @@ def experiment(
             + ["printed / certified", "certified, actions alone", "certified, dartboard"],
             rows,
         ),
-        (
-            Check(
-                f"certified is 5 to 15 times smaller than printed (here {min(ratios):.1f} to {max(ratios):.1f} times)",
-                all(5.0 <= ratio <= 15.0 for ratio in ratios),
+        {
+            f"certified is 5 to 15 times smaller than printed (here {min(ratios):.1f} to {max(ratios):.1f} times)": all(
+                5.0 <= ratio <= 15.0 for ratio in ratios
             ),
-            Check(
-                f"actions ≤ full view ≤ certified ≤ printed, here, in the figure and in {random} random settings",
-                all(row["actions"] <= row["full"] + 1e-6 for row in everything)
-                and all(row["actions"] <= row["certified_actions"] <= row["certified"] for row in everything)
-                and all(row["full"] <= row["certified"] <= row["printed"] for row in everything),
+            f"actions ≤ full view ≤ certified ≤ printed, here, in the figure and in {random} random settings": all(
+                row["actions"] <= row["full"] + 1e-6 for row in everything
+            )
+            and all(row["actions"] <= row["certified_actions"] <= row["certified"] for row in everything)
+            and all(row["full"] <= row["certified"] <= row["printed"] for row in everything),
+            "exact and certified numbers are, up to 1 %, those computed by another route": all(
+                agrees(setting) for setting in found if setting in QUOTED
             ),
-            Check(
-                "exact and certified numbers are, up to 1 %, those computed by another route",
-                all(agrees(setting) for setting in found if setting in QUOTED),
-            ),
-        ),
+        },
         draw,
         "ε against the number of rounds: printed far above certified, certified a little above exact.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_certified", experiment))

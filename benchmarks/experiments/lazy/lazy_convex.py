@@ -11,13 +11,12 @@ Regret is a mean over independent runs, with its standard error; the bounds hold
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import Ball, Box, ConvexLosses, LazyConvex, LinearLosses, PrivateFTRL, RegressionLosses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import minimiser
 from hockeystick.learners.lazy.convex.sampling.samplers import (
@@ -92,9 +91,10 @@ def pair(
     return lazy, PrivateFTRL.calibrated(rounds=rounds, domain=domain, lipschitz=1.0, epsilon=epsilon, delta=DELTA)
 
 
-def measured(case: Case, epsilon: float, runs: int) -> dict[str, Any]:
+def measured(
+    name: str, shape: str, dimension: int, rounds: int, sampler: str, epsilon: float, runs: int
+) -> dict[str, Any]:
     """Mean regret, its standard error, regret bound and certified epsilon of both learners."""
-    name, shape, dimension, rounds, sampler = case
     domain = domain_of(shape, dimension)
     lazy, leader = pair(domain, rounds, epsilon, sampler)
     losses = stream(name, rounds, dimension, batch=lazy.batch)
@@ -129,18 +129,14 @@ def experiment(
     runs: int = 40,
 ) -> Report:
     """The lazy learner and DP-FTRL at the same certified epsilon."""
-    settings = [(case, eps) for case in cases for eps in epsilons]
-    keys = [{"case": list(case), "epsilon": eps, "runs": runs} for case, eps in settings]
-    found = dict(zip(settings, cells.all(keys, measured, "cases"), strict=True))
-    lines = [(d, t) for d in DIMENSIONS for t in lengths]
-    keys = [{"dimension": d, "rounds": t, "epsilon": 1.0} for d, t in lines]
-    grown = dict(zip(lines, cells.all(keys, bounds, "bounds"), strict=True))
+    found = cells.each(measured, [(*case, eps) for case in cases for eps in epsilons], "cases", runs=runs)
+    grown = cells.each(bounds, [(d, t) for d in DIMENSIONS for t in lengths], "bounds", epsilon=1.0)
     rows: list[list[object]] = []
-    for ((name, shape, d, t, sampler), eps), row in found.items():
+    for (name, shape, d, t, sampler, eps), row in found.items():
         shown = [f"{row[key]['mean']:.4g} ± {row[key]['error']:.2g}" for key in ("lazy", "ftrl")]
         limits = [row[key]["bound"] for key in ("lazy", "ftrl")]
         rows.append([name, sampler, shape, d, t, eps, row["batch"], *shown, *limits])
-    both = [row[key] | {"target": eps} for (_, eps), row in found.items() for key in ("lazy", "ftrl")]
+    both = [row[key] | {"target": eps} for (*_, eps), row in found.items() for key in ("lazy", "ftrl")]
     first, last = lengths[0], lengths[-1]
 
     def draw(figure: Any) -> None:
@@ -157,31 +153,21 @@ def experiment(
             ["losses", "sampler", "domain", "d", "T", "ε", "batch", "lazy", "DP-FTRL", "lazy, bound", "DP-FTRL, bound"],
             rows,
         ),
-        (
-            Check(
-                "both learners are certified at their ε (up to rounding, 1e-12 of it)",
-                all(row["certified"] <= row["target"] * (1.0 + 1e-12) for row in both),
+        {
+            "both learners are certified at their ε (up to rounding, 1e-12 of it)": all(
+                row["certified"] <= row["target"] * (1.0 + 1e-12) for row in both
             ),
-            Check(
-                "every mean regret is within its bound, 6 standard errors given",
-                all(row["mean"] - 6.0 * row["error"] <= row["bound"] for row in both),
+            "every mean regret is within its bound, 6 standard errors given": all(
+                row["mean"] - 6.0 * row["error"] <= row["bound"] for row in both
             ),
-            Check(
-                f"at ε = 1 and T = {last} the lazy learner has the smaller bound, for every d",
-                all(grown[d, last]["lazy"] < grown[d, last]["ftrl"] for d in DIMENSIONS),
+            f"at ε = 1 and T = {last} the lazy learner has the smaller bound, for every d": all(
+                grown[d, last]["lazy"] < grown[d, last]["ftrl"] for d in DIMENSIONS
             ),
-            Check(
-                f"and a smaller one, relative to DP-FTRL's, than at T = {first}",
-                all(
-                    grown[d, last]["lazy"] / grown[d, last]["ftrl"] < grown[d, first]["lazy"] / grown[d, first]["ftrl"]
-                    for d in DIMENSIONS
-                ),
+            f"and a smaller one, relative to DP-FTRL's, than at T = {first}": all(
+                grown[d, last]["lazy"] / grown[d, last]["ftrl"] < grown[d, first]["lazy"] / grown[d, first]["ftrl"]
+                for d in DIMENSIONS
             ),
-        ),
+        },
         draw,
         "Regret bounds of both learners against the number of rounds, for 1, 5 and 50 dimensions.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_convex", experiment))

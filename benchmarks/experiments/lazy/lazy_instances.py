@@ -1,4 +1,4 @@
-"""How many problems of experts can share the same people and one budget of (1, 1e-6), with regret 2 sqrt(T ln d) each.
+"""The number of expert problems that can share the same people and a budget of (1, 1e-6), with regret 2 sqrt(T ln d).
 
 Asi, Koren, Liu & Talwar 2024 (section 1.1) promise a number that grows like T^(1/2): a problem is to be free of
 privacy down to epsilon = T^(-1/4), and K problems to cost sqrt(K) times as much as one. No learner is known for the
@@ -10,10 +10,9 @@ decision is then of small divergence and of large worst loss, which a single eps
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.learners import log_log_slope
@@ -28,10 +27,10 @@ COUNTS: dict[Known, tuple[str, float, int]] = {  # what it is called, its expone
 }
 
 
-def counted(rounds: int, known: Known) -> dict[str, Any]:
+def counted(power: int, known: Known) -> dict[str, Any]:
     """The count, its learner, and what all problems together cost by the other route of the accountant."""
     found = free_instances(
-        rounds=rounds, experts=EXPERTS, epsilon=EPSILON, delta=DELTA, excess=EXCESS, variant="dartboard", known=known
+        rounds=10**power, experts=EXPERTS, epsilon=EPSILON, delta=DELTA, excess=EXCESS, variant="dartboard", known=known
     )
     learner, event = found.learner, found.learner.graph().guarantee().event
 
@@ -49,33 +48,24 @@ def counted(rounds: int, known: Known) -> dict[str, Any]:
         "alone": accounting.epsilon(event, DELTA, method="rdp").upper,
         "worst": learner.learning_rate / learner.fake_switch_probability,
         "batch": learner.batch,
-        "regret": learner.regret_bound() / math.sqrt(rounds * math.log(EXPERTS)),
+        "regret": learner.regret_bound() / math.sqrt(10**power * math.log(EXPERTS)),
     }
 
 
 def experiment(cells: Cells, powers: tuple[int, ...] = POWERS) -> Report:
     """Numbers of problems under one budget against T."""
-    settings = [(power, known) for power in powers for known in COUNTS]
-    found = {
-        (power, known): cells(
-            {"power": power, "known": known},
-            lambda power=power, known=known: counted(10**power, known),  # type: ignore[misc]
-        )
-        for power, known in cells.progress(settings, "counts")
-    }
+    found = cells.each(counted, [(power, known) for power in powers for known in COUNTS], "counts")
     counts = {known: [found[power, known]["instances"] for power in powers] for known in COUNTS}
-    fits = {}
-    for known, (_, _, least) in COUNTS.items():
-        chosen = [power for power in powers if power >= least]
-        fits[known] = log_log_slope(
-            [10.0**power for power in chosen], [found[power, known]["instances"] for power in chosen]
+    fits = {
+        known: log_log_slope(
+            *zip(*((10.0**t, n) for t, n in zip(powers, counts[known], strict=True) if t >= least), strict=True)
         )
-    rows = []
-    for power in powers:
-        row: list[object] = [f"10^{power}"]
-        for known in COUNTS:
-            row += [found[power, known][name] for name in ("instances", "alone", "worst")]
-        rows.append(row)
+        for known, (_, _, least) in COUNTS.items()
+    }
+    rows = [
+        [f"10^{power}", *(found[power, known][key] for known in COUNTS for key in ("instances", "alone", "worst"))]
+        for power in powers
+    ]
 
     def draw(figure: Any) -> None:
         axes, rounds = figure.subplots(), [10.0**power for power in powers]
@@ -88,42 +78,34 @@ def experiment(cells: Cells, powers: tuple[int, ...] = POWERS) -> Report:
         axes.legend()
 
     return Report(
-        "\n\n".join(
-            [
-                markdown(["T", *(f"{name}: {what}" for name, _, _ in COUNTS.values() for what in HEADER)], rows),
-                markdown(
-                    ["counted by", "from T", "measured exponent", "follows", "printed"],
-                    [
-                        [name, f"10^{least}", f"{fits[known].slope:.3f} ± {max(fits[known].error, 5e-4):.1g}", e, 0.5]
-                        for known, (name, e, least) in COUNTS.items()
-                    ],
-                ),
-            ]
-        ),
-        (
-            Check(
-                f"all problems together are certified at ({EPSILON:g}, {DELTA:g}), and one more would not be",
-                all(row["total"] <= EPSILON < row["one more"] for row in found.values()),
+        [
+            markdown(["T", *(f"{name}: {what}" for name, _, _ in COUNTS.values() for what in HEADER)], rows),
+            markdown(
+                ["counted by", "from T", "measured exponent", "follows", "printed"],
+                [
+                    [name, f"10^{least}", f"{fits[known].slope:.3f} ± {max(fits[known].error, 5e-4):.1g}", e, 0.5]
+                    for known, (name, e, least) in COUNTS.items()
+                ],
             ),
-            Check(
-                f"each problem's regret bound is at most {EXCESS:g} √(T ln d)",
-                all(row["regret"] <= EXCESS * (1.0 + 1e-9) for row in found.values()),
+        ],
+        {
+            f"all problems together are certified at ({EPSILON:g}, {DELTA:g}), and one more would not be": all(
+                row["total"] <= EPSILON < row["one more"] for row in found.values()
             ),
-            *(
-                Check(
-                    f"counted by {name} the exponent is within {TOLERANCE:g} of {exponent:.3g}",
-                    abs(fits[known].slope - exponent) <= TOLERANCE,
+            f"each problem's regret bound is at most {EXCESS:g} √(T ln d)": all(
+                row["regret"] <= EXCESS * (1.0 + 1e-9) for row in found.values()
+            ),
+            **{
+                f"counted by {name} the exponent is within {TOLERANCE:g} of {exponent:.3g}": abs(
+                    fits[known].slope - exponent
                 )
+                <= TOLERANCE
                 for known, (name, exponent, _) in COUNTS.items()
-            ),
-        ),
+            },
+        },
         draw,
         "Numbers of problems against T: by curves along T^(1/2), by single epsilons in the end along T^(1/3).",
     )
 
 
 HEADER = ("problems", "ε of one", "η/p")
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_instances", experiment))

@@ -1,4 +1,4 @@
-"""The lower bound's own adversary, and a learner of its class that does better than the bound.
+"""The adversary of the printed lower bound, and a learner of its class whose regret is below the bound.
 
 Asi, Koren, Liu & Talwar 2024, Theorem 4.2: every eps^2-zCDP learner that keeps its expert or draws a fresh one has
 regret of order T^(1/3) eps^(-2/3), shown with losses that are coins, drawn once per epoch and repeated through it. The
@@ -13,12 +13,11 @@ epsilon at delta = 1e-6, and the parallel one are also run on streams, where tha
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import EpochAdversary, LazyExperts, ParallelEpochLearner
 from hockeystick.learners.lazy.theory.lower_bounds import printed_regret_floor
 
@@ -84,36 +83,24 @@ def experiment(
     streams: int = 40,
 ) -> Report:
     """Regret on the epoch adversary: printed floor, random guess, lazy learner, parallel learner."""
-    found = {
-        (t, eps): exact(t, eps) | cells({"rounds": t, "epsilon": eps}, lambda t=t, eps=eps: share(t, eps))  # type: ignore[misc]
-        for t, eps in cells.progress(settings, "exact")
-    }
-    simulated = {
-        (t, eps): cells(
-            {"rounds": t, "epsilon": eps, "streams": streams},
-            lambda t=t, eps=eps: played(t, eps, streams),  # type: ignore[misc]
-        )
-        for t, eps in cells.progress(runs, "streams")
-    }
-    rows: list[list[object]] = []
-    for (t, eps), row in found.items():
-        rows.append([_power(t), eps, row["epoch"], row["printed"], row["guess"], row["parallel"], row["rho"]])
-    lines = []
-    for (t, eps), row in simulated.items():
-        lines.append(
-            [_power(t), eps, row["target"], *(_mean(row[name]) for name in ("lazy", "parallel")), row["exact"]]
-        )
-    table = "\n\n".join(
-        [
-            markdown(
-                ["T", "ε", "epoch", "printed bound", "random guess", "parallel learner", "its zCDP, in ε²"],
-                rows,
-            ),
-            markdown(
-                ["T", "ε", f"(ε, {DELTA:g})-DP", "lazy learner", "parallel learner", "parallel learner, exact"],
-                lines,
-            ),
-        ]
+    shares = cells.each(share, settings, "exact")
+    found = {setting: exact(*setting) | row for setting, row in shares.items()}
+    simulated = cells.each(played, runs, "streams", streams=streams)
+    table = (
+        markdown(
+            ["T", "ε", "epoch", "printed bound", "random guess", "parallel learner", "its zCDP, in ε²"],
+            [
+                [_power(t), eps, *(row[key] for key in ("epoch", "printed", "guess", "parallel", "rho"))]
+                for (t, eps), row in found.items()
+            ],
+        ),
+        markdown(
+            ["T", "ε", f"(ε, {DELTA:g})-DP", "lazy learner", "parallel learner", "parallel learner, exact"],
+            [
+                [_power(t), eps, row["target"], _mean(row["lazy"]), _mean(row["parallel"]), row["exact"]]
+                for (t, eps), row in simulated.items()
+            ],
+        ),
     )
 
     def draw(figure: Any) -> None:
@@ -134,25 +121,21 @@ def experiment(
 
     return Report(
         table,
-        (
-            Check(
-                "the parallel learner is ε²-zCDP, whatever the number of epochs",
-                all(row["rho"] <= 1.0 + 1e-12 for row in found.values()),
+        {
+            "the parallel learner is ε²-zCDP, whatever the number of epochs": all(
+                row["rho"] <= 1.0 + 1e-12 for row in found.values()
             ),
-            Check(
-                "its expected regret is negative where a random guess has regret above 0",
-                all(row["parallel"] < 0.0 < row["guess"] for row in found.values()),
+            "its expected regret is negative where a random guess has regret above 0": all(
+                row["parallel"] < 0.0 < row["guess"] for row in found.values()
             ),
-            Check("the conditions of the printed bound hold there", all(row["applies"] for row in found.values())),
-            Check(
-                "on streams its regret is within 6 standard errors of the exact number",
-                all(abs(row["parallel"][0] - row["exact"]) <= 6.0 * row["parallel"][1] for row in simulated.values()),
+            "the conditions of the printed bound hold there": all(row["applies"] for row in found.values()),
+            "on streams its regret is within 6 standard errors of the exact number": all(
+                abs(row["parallel"][0] - row["exact"]) <= 6.0 * row["parallel"][1] for row in simulated.values()
             ),
-            Check(
-                "the lazy learner, certified at the parallel learner's ε, stays within its own regret bound",
-                all(row["certified"] <= row["target"] and row["lazy"][0] <= row["bound"] for row in simulated.values()),
+            "the lazy learner, certified at the parallel learner's ε, stays within its own regret bound": all(
+                row["certified"] <= row["target"] and row["lazy"][0] <= row["bound"] for row in simulated.values()
             ),
-        ),
+        },
         draw,
         "Regret over the root of T: the printed bound and a random guess above 0, the parallel learner below.",
     )
@@ -164,7 +147,3 @@ def _power(rounds: int) -> str:
 
 def _mean(value: list[float]) -> str:
     return f"{value[0]:.4g} ± {value[1]:.2g}"
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_lower_bound", experiment))

@@ -7,13 +7,12 @@ with the weights in total variation. The log-normaliser c is swept in units of e
 from __future__ import annotations
 
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import LazyChain, exact_marginals
 
 SPAN = 0.5  # eta * B
@@ -71,27 +70,18 @@ def demonstration(batches: int, scale: float, p: float) -> dict[str, float]:
 def experiment(cells: Cells, batches: int = 30) -> Report:
     """Exact laws of the lazy learner's experts beside the weights."""
     scales: tuple[float | None, ...] = (None, *UNCLIPPED, *CLIPPED)
-    table: dict[tuple[int, float | None], float] = {}
-    for experts, scale in cells.progress(list(itertools.product((2, 5), scales)), "marginals"):
-        key = {"experts": experts, "scale": scale, "batches": batches}
-        table[experts, scale] = cells(key, lambda e=experts, s=scale: farthest(e, batches, s))["distance"]  # type: ignore[misc]
-    sweep = np.linspace(0.0, 1.25, 26)
-    curves = {
-        p: [
-            cells(
-                {"demonstration": float(scale), "p": p, "batches": batches},
-                lambda s=float(scale), p=p: demonstration(batches, s, p),  # type: ignore[misc]
-            )["distance"]
-            for scale in sweep
-        ]
-        for p in (0.05, 0.2, 0.5)
-    }
+    keys = list(itertools.product((2, 5), scales))
+    laws = cells.each(farthest, [(experts, batches, scale) for experts, scale in keys], "marginals")
+    table = {(experts, scale): row["distance"] for (experts, _, scale), row in laws.items()}
+    sweep = [float(scale) for scale in np.linspace(0.0, 1.25, 26)]
+    shifts = cells.each(demonstration, [(batches, scale, p) for p in (0.05, 0.2, 0.5) for scale in sweep], "figure")
+    curves = {p: [shifts[batches, scale, p]["distance"] for scale in sweep] for p in (0.05, 0.2, 0.5)}
     quoted = {scale: demonstration(batches, scale, 0.05)["distance"] for scale in QUOTED}
     rows = []
     for scale in scales:
         title = "dartboard" if scale is None else f"L2P, c = {scale:g} ηB"
         exact = scale is None or scale >= 1.0
-        # What is left without clipping is rounding, which differs between machines.
+        # Without clipping only rounding is left, which differs between machines.
         found = ["< 1e-12" if exact and table[e, scale] < 1e-12 else table[e, scale] for e in (2, 5)]
         rows.append([title, "no" if exact else "yes", *found])
     whole = [table[e, s] for e in (2, 5) for s in (None, *UNCLIPPED)]
@@ -107,18 +97,13 @@ def experiment(cells: Cells, batches: int = 30) -> Report:
 
     return Report(
         markdown(["", "clipped", "largest distance, d = 2", "d = 5"], rows),
-        (
-            Check("without clipping all laws are the weights', up to 1e-12", max(whole) < 1e-12),
-            Check("with clipping none of them is: the distance is above 0.001", min(part) > 1e-3),
-            Check(
-                "two experts, the first always losing, p = 0.05: distance 0.163 at c = 0 and 0.050 at c = ηB/2",
-                all(abs(quoted[scale] - value) < 5e-4 for scale, value in QUOTED.items()),
+        {
+            "without clipping all laws are the weights', up to 1e-12": max(whole) < 1e-12,
+            "with clipping none of them is: the distance is above 0.001": min(part) > 1e-3,
+            "two experts, the first always losing, p = 0.05: distance 0.163 at c = 0 and 0.050 at c = ηB/2": all(
+                abs(quoted[scale] - value) < 5e-4 for scale, value in QUOTED.items()
             ),
-        ),
+        },
         draw,
         "Distance of the played law from the weights against the log-normaliser: it falls to 0 at ηB.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_marginals", experiment))

@@ -1,9 +1,9 @@
-"""How regret grows with T, epsilon, d and the batch: measured exponents beside those that follow and those printed.
+"""The growth of regret with T, epsilon, d and the batch: exponents as measured, as derived and as printed.
 
-What follows is what ln(d)/eta + eta T B/8 and the cost of decisions and draws make of it. Bounds are those of the
+The derived exponents follow from ln(d)/eta + eta T B/8 and the cost of decisions and draws. Bounds are those of the
 dartboard, calibrated and certified by its graph at delta = 1e-6, or at delta = 1e-6 * epsilon where epsilon is below
-0.05: with a delta near epsilon little has to be hidden, and regret would grow more slowly for no other reason. For T
-that no accountant is asked about the bound's leading terms stand in.
+0.05: with a delta near epsilon little has to be hidden, and regret would grow more slowly for this reason alone. For
+the largest T the leading terms of the bound replace it.
 
 The figure is Figure 1 of Asi, Koren, Liu & Talwar 2024 with one line more, the corrected one.
 """
@@ -11,15 +11,14 @@ The figure is Figure 1 of Asi, Koren, Liu & Talwar 2024 with one line more, the 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.lazy.lazy_refutations import alternating_regret, coin_regret
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import LazyExperts, log_log_slope
@@ -49,7 +48,7 @@ Points = tuple[tuple[float, ...], tuple[float, ...]]  # x and y of a sweep
 
 @frozen
 class Sweep:
-    """How something grows.
+    """The growth of one quantity in another.
 
     Attributes:
         points: Computes its points.
@@ -81,12 +80,9 @@ def bounds(
     """Certified bounds over settings (T, d, epsilon), at DELTA, or at that ``share`` of epsilon."""
 
     def points(cells: Cells) -> Points:
-        found = []
-        for t, d, eps in settings:
-            delta = DELTA * eps if share else DELTA
-            key = {"rounds": t, "experts": d, "epsilon": eps, "delta": delta}
-            found.append(cells(key, lambda k=key: certified(**k))["bound"])  # type: ignore[misc]
-        return tuple(x(*setting) for setting in settings), tuple(found)
+        asked = [(t, d, eps, DELTA * eps if share else DELTA) for t, d, eps in settings]
+        found = cells.each(certified, asked)
+        return tuple(x(*setting) for setting in settings), tuple(found[one]["bound"] for one in asked)
 
     return points
 
@@ -177,9 +173,7 @@ def exponents() -> dict[tuple[str, str], list[float]]:
 
 def experiment(cells: Cells, sweeps: tuple[str, ...] = tuple(SWEEPS)) -> Report:
     """Measured exponents, and the figure of exponents."""
-    fits = {}
-    for name in cells.progress(sweeps, "sweeps"):
-        fits[name] = log_log_slope(*SWEEPS[name].points(cells))
+    fits = {name: log_log_slope(*SWEEPS[name].points(cells)) for name in sweeps}
     within = {name: abs(fits[name].slope - SWEEPS[name].follows) <= TOLERANCE for name in sweeps}
     betas = exponents()
     rows = [
@@ -204,43 +198,30 @@ def experiment(cells: Cells, sweeps: tuple[str, ...] = tuple(SWEEPS)) -> Report:
         drawing.axes[0].legend()
 
     return Report(
-        "\n\n".join(
-            [
-                "Exponents in one quantity, all else as stated; d = 10 where nothing else is said:",
-                markdown(["in", "measured", "follows", "printed", f"within {TOLERANCE:g}"], rows),
-                "Exponents β of the figure's curves:",
-                markdown(
-                    ["panel", "rate", *(f"α = {alpha:.3g}" for alpha in ALPHAS)],
-                    [[panel, curve, *(f"{beta:.3f}" for beta in betas[panel, curve])] for panel, curve in betas],
-                ),
-            ]
-        ),
-        (
-            Check(
-                f"measured exponents are within {TOLERANCE:g} of those that follow, but where δ comes near ε",
-                all(within[name] for name in sweeps if SWEEPS[name].held),
+        [
+            "Exponents in one quantity, all else as stated; d = 10 where nothing else is said:",
+            markdown(["in", "measured", "follows", "printed", f"within {TOLERANCE:g}"], rows),
+            "Exponents β of the figure's curves:",
+            markdown(
+                ["panel", "rate", *(f"α = {alpha:.3g}" for alpha in ALPHAS)],
+                [[panel, curve, *(f"{beta:.3f}" for beta in betas[panel, curve])] for panel, curve in betas],
             ),
-            Check(
-                "the figure's exponents are those computed by hand, up to their third digit",
-                all(
-                    abs(beta - expected) <= 5.001e-4
-                    for key, row in EXPONENTS.items()
-                    for beta, expected in zip(betas[key], row, strict=True)
-                ),
+        ],
+        {
+            f"measured exponents are within {TOLERANCE:g} of those that follow, but where δ comes near ε": all(
+                within[name] for name in sweeps if SWEEPS[name].held
             ),
-            Check(
-                "the corrected rate exceeds the printed one in panels (a) and (c), and nowhere in (b)",
-                all(
-                    (max(c - p for c, p in zip(betas[panel, "corrected"], betas[panel, "printed"], strict=True)) > 0.0)
-                    is (panel != "b")
-                    for panel in PANELS
-                ),
+            "the figure's exponents are those computed by hand, up to their third digit": all(
+                abs(beta - expected) <= 5.001e-4
+                for key, row in EXPONENTS.items()
+                for beta, expected in zip(betas[key], row, strict=True)
             ),
-        ),
+            "the corrected rate exceeds the printed one in panels (a) and (c), and nowhere in (b)": all(
+                (max(c - p for c, p in zip(betas[panel, "corrected"], betas[panel, "printed"], strict=True)) > 0.0)
+                is (panel != "b")
+                for panel in PANELS
+            ),
+        },
         draw,
         "Exponents of regret against those of ε: known before, printed, and corrected, in three panels.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_rates", experiment))

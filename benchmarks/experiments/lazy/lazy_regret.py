@@ -1,4 +1,4 @@
-"""Regret at a certified epsilon: lazy learners, what they are compared with, and five adversaries, up to 10^6 rounds.
+"""Regret at a certified epsilon: lazy and other learners against five adversaries, up to 10^6 rounds.
 
 Every private learner is calibrated to (epsilon, 1e-6) and certified by its graph. Regret is exact in expectation over
 the learner's randomness, on one seeded stream of each of five adversaries:
@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from attrs import evolve
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.lazy.merged_losses import MergedLosses, dartboard_regret, leader_regret, weights_regret
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import EpochAdversary, LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate
 from hockeystick.learners.lazy.experts.setting import Variant
@@ -153,8 +152,7 @@ def experiment(
 ) -> Report:
     """Regret of calibrated learners."""
     settings = list(itertools.product(lengths, sizes, epsilons))
-    keys = [{"rounds": t, "experts": d, "epsilon": eps} for t, d, eps in reversed(settings)]  # longest first
-    found = dict(zip(reversed(settings), cells.all(keys, measured, "learners"), strict=True))
+    found = cells.each(measured, reversed(settings), "learners")  # longest first
     worst = {
         (t, d, name): [max(found[t, d, eps]["regret"][name].values()) for eps in epsilons]
         for t, d, name in itertools.product(lengths, sizes, LEARNERS)
@@ -185,34 +183,23 @@ def experiment(
         figure.axes[0].legend(fontsize=7)
 
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "every private learner is certified at its ε (up to rounding, 1e-12 of it)",
-                all(c <= eps * (1.0 + 1e-12) for (_, _, eps), row in found.items() for c in row["certified"].values()),
+        tables,
+        {
+            "every private learner is certified at its ε (up to rounding, 1e-12 of it)": all(
+                c <= eps * (1.0 + 1e-12) for (_, _, eps), row in found.items() for c in row["certified"].values()
             ),
-            Check(
-                "every regret is within its learner's bound (the tree has none)",
-                all(
-                    max(row["regret"][name].values()) <= limit
-                    for row in found.values()
-                    for name, limit in row["bound"].items()
-                ),
+            "every regret is within its learner's bound (the tree has none)": all(
+                max(row["regret"][name].values()) <= limit
+                for row in found.values()
+                for name, limit in row["bound"].items()
             ),
-            Check(
-                f"each bound falls as ε grows (with a budget up to the {SPENT:g} rounds that spending it may cost)",
-                all(
-                    found[t, d, less]["bound"][name] + SPENT * ("budget" in name) >= found[t, d, more]["bound"][name]
-                    for t, d in itertools.product(lengths, sizes)
-                    for less, more in itertools.pairwise(epsilons)
-                    for name in found[t, d, less]["bound"]
-                ),
+            f"each bound falls as ε grows (with a budget up to the {SPENT:g} rounds that spending it may cost)": all(
+                found[t, d, less]["bound"][name] + SPENT * ("budget" in name) >= found[t, d, more]["bound"][name]
+                for t, d in itertools.product(lengths, sizes)
+                for less, more in itertools.pairwise(epsilons)
+                for name in found[t, d, less]["bound"]
             ),
-        ),
+        },
         draw,
         f"Largest regret against ε for {' and '.join(map(str, sizes))} experts, by learner, on logarithmic axes.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_regret", experiment))

@@ -2,20 +2,19 @@
 
 A fifth of the rows is declared public and trains the classifiers. The others are the protected people, in random order;
 a classifier's loss on a person is 1 if it errs. A stream of k epochs goes through the same people k times, in k orders.
-Each person then changes k rounds, so that epsilon is that of groups of k, and not of single rounds: what a learner that
-counts every round as somebody new would claim is given beside it.
+Each person then changes k rounds, so that epsilon is that of groups of k rather than of single rounds. Beside it stands
+the claim of a learner that counts every round as a new person.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 from attrs import evolve
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick._runs.bundled_data import CLASSIFIERS, DATA
 from hockeystick._runs.bundled_data import classifier_errors as errors
 from hockeystick.learners import LazyExperts, MultiplicativeWeights
@@ -48,7 +47,7 @@ def learner_for_groups(rounds: int, experts: int, group: int, epsilon: float) ->
 
 
 def certified(learner: LazyExperts, group: int) -> float:
-    """What the graph certifies at delta for groups."""
+    """Returns the epsilon that the graph certifies at delta for groups."""
     return float(learner.graph().guarantee(group=group).epsilon(DELTA).upper)
 
 
@@ -81,13 +80,7 @@ def experiment(
 ) -> Report:
     """The lazy learner among simple classifiers, one or several epochs."""
     settings = [(name, k) for name in data for k in epochs]
-    found = {
-        (name, k): cells(
-            {"data": name, "epochs": k, "epsilon": epsilon},
-            lambda name=name, k=k: measured(name, k, epsilon),  # type: ignore[misc]
-        )
-        for name, k in cells.progress(settings, "streams")
-    }
+    found = cells.each(measured, settings, "streams", epsilon=epsilon)
     columns = ("rounds", "batch", "certified", "claimed", "guess", "private", "free", "best", "which")
     titles = ["rounds", "batch", "ε, per person", "ε, were each round somebody new"]
     titles += ["a classifier at random", "lazy learner", "without privacy", "best classifier", "which is"]
@@ -111,25 +104,18 @@ def experiment(
             ["data", "epochs", *titles],
             [[name, k, *(found[name, k][column] for column in columns)] for name, k in settings],
         ),
-        (
-            Check(
-                f"each learner is ({epsilon:g}, {DELTA:g})-DP per person, all epochs together",
-                all(row["certified"] <= epsilon for row in found.values()),
+        {
+            f"each learner is ({epsilon:g}, {DELTA:g})-DP per person, all epochs together": all(
+                row["certified"] <= epsilon for row in found.values()
             ),
-            Check(
-                "to count repeated people as new ones would claim less than the truth",
-                all(row["claimed"] < row["certified"] for (_, k), row in found.items() if k > 1),
+            "to count repeated people as new ones would claim less than the truth": all(
+                row["claimed"] < row["certified"] for (_, k), row in found.items() if k > 1
             ),
-            Check(
-                "the lazy learner does better than a classifier at random, and no better than without privacy",
-                all(row["free"] <= row["private"] < row["guess"] for row in found.values()),
+            "the lazy learner does better than a classifier at random, and no better than without privacy": all(
+                row["free"] <= row["private"] < row["guess"] for row in found.values()
             ),
-            Check("its loss is within its bound", all(row["private"] <= row["bound"] for row in found.values())),
-        ),
+            "its loss is within its bound": all(row["private"] <= row["bound"] for row in found.values()),
+        },
         draw,
         "Mean loss by data set and number of epochs: the lazy learner between chance and the learner without privacy.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("lazy_stream", experiment))

@@ -1,18 +1,16 @@
-"""What the experiments of smoothed learning share: their page, data, and errors over a whole infinite class."""
+"""Data of the experiments of smoothed learning, and errors over a whole infinite class."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.experiments.common import ROOT
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 from hockeystick.learners.smoothed.measures.smooth_data import WindowLaw
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells
 
-PAGE = ROOT / "docs" / "smoothed-learning-and-query-release.md"
 SEED = 20
 START = 0.3  # quantile at which a window of data begins
 

@@ -1,4 +1,4 @@
-"""What rounds of choosing and measuring cost: compositions, whole noise, and the paper's constants.
+"""The cost of rounds of choosing and measuring: compositions, noise in whole numbers, and the paper's constants.
 
 The budget of each step at (1, 1e-6) by every composition; what the printed algorithm, epsilon/(2R) for each step,
 really costs at delta > 0; the same with discrete Laplace noise, which costs more; the best split of a budget; and the
@@ -7,10 +7,7 @@ paper's constants as printed and as its proofs have them.
 
 from __future__ import annotations
 
-import sys
-
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting import BoundedRange, DiscreteLaplace, Laplace, compose
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
@@ -59,7 +56,7 @@ def step(composition: Composition, rounds: int) -> dict[str, float]:
 
 
 def certified(epsilon: float, rounds: int, delta: float, whole: bool = False) -> dict[str, float]:
-    """What R rounds of epsilon/(2R) for each step cost at delta."""
+    """Returns the epsilon at delta of R rounds with epsilon/(2R) for each step."""
     each = epsilon / (2.0 * rounds)
     noise = DiscreteLaplace(1.0 / each, distance=1) if whole else Laplace(1.0 / each)
     event = compose((BoundedRange(each), rounds), (noise, rounds))
@@ -68,27 +65,27 @@ def certified(epsilon: float, rounds: int, delta: float, whole: bool = False) ->
 
 def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int, ...] = tuple(CURVE)) -> Report:
     """Budgets and costs of rounds by every composition, beside quoted numbers; constants, printed and corrected."""
-    found = cells.all([{"composition": c, "rounds": r} for c in STEPS for r in rounds], step, "budgets of a step")
-    table = {c: [one["step"] for one in found[i * len(rounds) :][: len(rounds)]] for i, c in enumerate(STEPS)}
-    printed = [(e, r) for e, r in PRINTED if r in curve or r in rounds]
-    reverse = cells.all([{"epsilon": e, "rounds": r, "delta": DELTA} for e, r in printed], certified, "printed")
-    keys = [{"epsilon": 1.0, "rounds": r, "delta": d, "whole": w} for w in (False, True) for r in curve for d in DELTAS]
-    profile = cells.all(keys, certified, "profiles")
-    half = len(profile) // 2
-    smooth, whole = ([one["epsilon"] for one in part] for part in (profile[:half], profile[half:]))
+    found = cells.each(step, [(c, r) for c in STEPS for r in rounds], "budgets of a step")
+    table = {c: [found[c, r]["step"] for r in rounds] for c in STEPS}
+    asked = [(e, r, DELTA) for e, r in PRINTED if r in curve or r in rounds]
+    printed = {(e, r): one["epsilon"] for (e, r, _), one in cells.each(certified, asked, "printed").items()}
+    keys = [(1.0, r, d, w) for w in (False, True) for r in curve for d in DELTAS]
+    profile = cells.each(certified, keys, "profiles")
+    smooth, whole = ({key[1:3]: one["epsilon"] for key, one in profile.items() if key[3] is w} for w in (False, True))
     learner = SmoothedOnline(
         concepts=Thresholds(), measure=UniformCube(1), sigma=SCALING["sigma"], rounds=int(SCALING["online"])
     )
     leak = learner.graph().guarantee().epsilon(DELTA).upper
 
-    rows, near = [], []
+    rows: list[list[str]] = []
+    near: list[float] = []
     for c, values in table.items():
         quoted = [dict(zip(ROUNDS, STEPS[c], strict=True))[r] for r in rounds]
         rows.append([NAMES[c], *(f"{v:.4g} ({q:g})" for v, q in zip(values, quoted, strict=True))])
         near += [v / q - 1.0 for v, q in zip(values, quoted, strict=True)]
-    near += [one["epsilon"] / PRINTED[key] - 1.0 for key, one in zip(printed, reverse, strict=True)]
-    flat = [q for r in curve for q in CURVE[r]]
-    near += [v / q - 1.0 for v, q in zip(smooth, flat, strict=True) if q > 0.0]
+    near += [found / PRINTED[key] - 1.0 for key, found in printed.items()]
+    quotes = {(r, d): q for r in curve for d, q in zip(DELTAS, CURVE[r], strict=True)}
+    near += [smooth[key] / q - 1.0 for key, q in quotes.items() if q > 0.0]
     gain = [max(table["rdp"][i], table["pld"][i]) / table["advanced"][i] for i in range(len(rounds))]
     tables = [
         "Budget of each choice and each measurement at (1, 1e-6); quoted in brackets:",
@@ -99,17 +96,14 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
             [
                 [
                     r,
-                    *(f"{v:.3f} ({q:g})" for v, q in zip(smooth[4 * i : 4 * i + 4], CURVE[r], strict=True)),
-                    *(f"{v:.3f}" for v in whole[4 * i : 4 * i + 4]),
+                    *(f"{smooth[r, d]:.3f} ({quotes[r, d]:g})" for d in DELTAS),
+                    *(f"{whole[r, d]:.3f}" for d in DELTAS),
                 ]
-                for i, r in enumerate(curve)
+                for r in curve
             ],
         ),
         "At δ = 1e-6: "
-        + ", ".join(
-            f"pure ε = {e:g}, R = {r}: {one['epsilon']:.3f} ({PRINTED[e, r]:g})"
-            for (e, r), one in zip(printed, reverse, strict=True)
-        )
+        + ", ".join(f"pure ε = {e:g}, R = {r}: {v:.3f} ({PRINTED[e, r]:g})" for (e, r), v in printed.items())
         + ".",
         f"Choices get {PURE_SPLIT:g} times the budget of measurements where ε adds up, {ZCDP_SPLIT:.3f} times where "
         "squares do.",
@@ -126,29 +120,22 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
     ]
     logs = {one.what: one for one in paper_constants(records=1000, sigma=0.1, vc_dimension=1, rounds=30, epsilon=1.0)}
     answers = logs["ln of the cover's size, answers"]
+    far = max(map(abs, near))
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                f"quoted numbers are met within 2 % (the farthest: {100 * max(map(abs, near)):.1f} %)",
-                max(map(abs, near)) <= 0.02,
+        tables,
+        {
+            f"quoted numbers are met within 2 % (the farthest: {100 * far:.1f} %)": far <= 0.02,
+            "the accountant allows 1.5 to 2.1 times the advanced composition's budget": all(
+                1.5 < g < 2.1 for g in gain
             ),
-            Check(
-                "the accountant allows 1.5 to 2.1 times the advanced composition's budget",
-                min(gain) > 1.5 and max(gain) < 2.1,
+            "the paper's simple form allows less than the sum of ε up to R = 30": all(
+                a < b for a, b, r in zip(table["simple"], table["pure"], rounds, strict=True) if r <= 30
             ),
-            Check(
-                "the paper's simple form allows less than the sum of ε up to R = 30",
-                all(a < b for a, b, r in zip(table["simple"], table["pure"], rounds, strict=True) if r <= 30),
-            ),
-            Check("whole noise costs as much or more", all(w >= s - 1e-9 for s, w in zip(smooth, whole, strict=True))),
-            Check(
-                f"ln K is {answers.printed:.2f} as printed and {answers.corrected:.2f} by the proof",
-                abs(answers.printed - 9.90) < 0.01 and abs(answers.corrected - 13.62) < 0.01,
-            ),
-        ),
+            "whole noise costs as much or more": all(whole[key] >= s - 1e-9 for key, s in smooth.items()),
+            f"ln K is {answers.printed:.2f} as printed and {answers.corrected:.2f} by the proof": abs(
+                answers.printed - 9.90
+            )
+            < 0.01
+            and abs(answers.corrected - 13.62) < 0.01,
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_accounting", experiment, page=PAGE))

@@ -1,19 +1,18 @@
 """Private learning with label noise: thresholds, a tenth of all labels flipped.
 
-Whoever answers all error queries to within alpha has, on the synthetic pairs, a predicate whose error is at most
-2 alpha above the best. Two ways: a law on pairs by Smooth MWEM, for errors of a cover; and a private net of a few
-pairs. Pairs are half as smooth as their points.
+A learner that answers all error queries to within alpha finds, on the synthetic pairs, a predicate whose error is at
+most 2 alpha above the best. Two methods: a law on pairs by Smooth MWEM, for errors of a cover; and a private net of a
+few pairs. Pairs are half as smooth as their points.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
+from benchmarks.experiments.smoothed.query_instances import SEED, mean_and_error
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.classes.error_queries import labelled_points
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube, UniformGrid
@@ -82,50 +81,34 @@ def experiment(
     cells: Cells, records: tuple[int, ...] = RECORDS, runs: int = 20, nets: tuple[int, ...] = (500, 2000)
 ) -> Report:
     """Excess errors of private learners against twice the largest error of their synthetic data."""
-    keys = [{"records": n, "delta": d, "runs": runs} for d in (0.0, 1e-6) for n in records]
-    laws = cells.all(keys, by_law, "laws")
-    small = cells.all([{"records": n, "runs": runs} for n in nets], by_net, "nets")
+    laws = cells.each(by_law, [(n, d) for d in (0.0, 1e-6) for n in records], "laws", runs=runs)
+    small = cells.each(by_net, nets, "nets", runs=runs)
+    named = [(f"law, δ = {d:g}", n, one, 2.0 * one["bound"]) for (n, d), one in laws.items()]
+    named += [(f"net of {NET['size']} pairs", n, one, "") for n, one in small.items()]
     rows = [
-        [f"law, δ = {k['delta']:g}", k["records"], one["least"], f"{one['excess']:.4f} ± {one['spread']:.4f}"]
-        + [2.0 * one["alpha"], 2.0 * one["bound"]]
-        for k, one in zip(keys, laws, strict=True)
-    ]
-    rows += [
-        [
-            f"net of {NET['size']} pairs",
-            n,
-            one["least"],
-            f"{one['excess']:.4f} ± {one['spread']:.4f}",
-            2.0 * one["alpha"],
-            "",
-        ]
-        for n, one in zip(nets, small, strict=True)
+        [name, n, one["least"], f"{one['excess']:.4f} ± {one['spread']:.4f}", 2.0 * one["alpha"], bound]
+        for name, n, one, bound in named
     ]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        for i, d in enumerate((0.0, 1e-6)):
-            part = laws[i * len(records) : (i + 1) * len(records)]
-            axes.loglog(records, [one["excess"] for one in part], "o-", label=f"excess, δ = {d:g}")
-            axes.loglog(records, [2.0 * one["alpha"] for one in part], ":", label=f"2α, δ = {d:g}")
+        for d in (0.0, 1e-6):
+            axes.loglog(records, [laws[n, d]["excess"] for n in records], "o-", label=f"excess, δ = {d:g}")
+            axes.loglog(records, [2.0 * laws[n, d]["alpha"] for n in records], ":", label=f"2α, δ = {d:g}")
         axes.set(xlabel="records n", ylabel="error above the best threshold's")
         axes.legend()
 
-    last = [laws[len(records) - 1], laws[-1]]
     return Report(
         markdown(["learner, ε = 1", "n", "least error", "excess", "2α, measured", "2α, bound"], rows),
-        (
-            Check(
-                "no run's excess is above twice its largest error over error queries",
-                all(one["worst"] <= 1e-9 for one in (*laws, *small)),
+        {
+            "no run's excess is above twice its largest error over error queries": all(
+                one["worst"] <= 1e-9 for _, _, one, _ in named
             ),
-            Check("α is below its bound", all(one["alpha"] < one["bound"] for one in laws)),
-            Check(f"with {records[-1]} records the excess is below 0.05", all(one["excess"] < 0.05 for one in last)),
-        ),
+            "α is below its bound": all(one["alpha"] < one["bound"] for one in laws.values()),
+            f"with {records[-1]} records the excess is below 0.05": all(
+                one["excess"] < 0.05 for (n, _), one in laws.items() if n == records[-1]
+            ),
+        },
         draw,
         "Excess errors of private learners against records, below twice the largest error of their synthetic data.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_agnostic", experiment, page=PAGE))

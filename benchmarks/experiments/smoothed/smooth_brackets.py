@@ -1,4 +1,4 @@
-"""Brackets and covers of infinite classes: how many there are, and how wide they really are.
+"""Brackets and covers of infinite classes: their number and their true width.
 
 For every class with explicit brackets: their number beside the formula, the largest mass of a bracket by Monte Carlo,
 and whether random predicates lie between the two functions of their bracket, at every point. The slope of ln N in
@@ -8,15 +8,14 @@ ln(1/epsilon) is the number of parameters.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED
+from benchmarks.experiments.smoothed.query_instances import SEED
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
@@ -154,23 +153,20 @@ def experiment(
     points: int = 20_000,
 ) -> Report:
     """Numbers and widths of brackets, and predicates between them."""
-    keys = [{"name": n, "scale": s, "predicates": predicates, "points": points} for n in names for s in scales]
-    found = cells.all(keys, measured, "brackets")
-    table = {n: found[i * len(scales) : (i + 1) * len(scales)] for i, n in enumerate(names)}
+    found = cells.each(
+        measured, [(n, s) for n in names for s in scales], "brackets", predicates=predicates, points=points
+    )
+    table = {n: [found[n, s] for s in scales] for n in names}
 
     def slope(values: list[dict[str, float]]) -> float:
         """Between the two finest scales."""
         return (values[-1]["log_count"] - values[-2]["log_count"]) / math.log(scales[-2] / scales[-1])
 
     rows = [
-        [
-            n,
-            *map(_counted, v),
-            f"{slope(v):.2f}", family(n)[4], " ".join(f"{one['widest']:.3g}" for one in v),
-            round(sum(one["outside"] for one in v)),
-        ]
+        [n, *map(_counted, v), f"{slope(v):.2f}", family(n)[4], " ".join(f"{one['widest']:.3g}" for one in v)]
+        + [round(sum(one["outside"] for one in v))]
         for n, v in table.items()
-    ]  # fmt: skip
+    ]
     continuous = [n for n in names if n != "halfspaces on 144 points"]
 
     def draw(figure: Any) -> None:
@@ -181,30 +177,26 @@ def experiment(
         axes.legend(fontsize=5)
 
     return Report(
-        markdown(
-            ["class", *(f"ln N, ε = {s:g}" for s in scales), "slope", "parameters", "widest met", "predicates outside"],
-            rows,
-        )
-        + "\n\nIn brackets: the formula. Masses by Monte Carlo, of the brackets of random predicates.",
         (
-            Check("every predicate lies in its bracket, at every point", all(one["outside"] == 0.0 for one in found)),
-            Check(
-                "no bracket is wider than ε, up to 5 standard errors",
-                all(one["widest"] <= k["scale"] + one["slack"] for k, one in zip(keys, found, strict=True)),
+            markdown(
+                ["class", *(f"ln N, ε = {s:g}" for s in scales)]
+                + ["slope", "parameters", "widest met", "predicates outside"],
+                rows,
             ),
-            Check(
-                "there are no more than the formulas say",
-                all(one["log_count"] <= one["formula"] + 1e-9 for n in continuous for one in table[n]),
-            ),
-            Check(
-                "the slope of ln N in ln(1/ε) is the number of parameters within 0.25",
-                all(abs(slope(table[n]) - family(n)[4]) <= 0.25 for n in continuous),
-            ),
+            "In brackets: the formula. Masses by Monte Carlo, of the brackets of random predicates.",
         ),
+        {
+            "every predicate lies in its bracket, at every point": all(one["outside"] == 0.0 for one in found.values()),
+            "no bracket is wider than ε, up to 5 standard errors": all(
+                one["widest"] <= scale + one["slack"] for (_, scale), one in found.items()
+            ),
+            "there are no more than the formulas say": all(
+                one["log_count"] <= one["formula"] + 1e-9 for n in continuous for one in table[n]
+            ),
+            "the slope of ln N in ln(1/ε) is the number of parameters within 0.25": all(
+                abs(slope(table[n]) - family(n)[4]) <= 0.25 for n in continuous
+            ),
+        },
         draw,
         "The logarithm of the number of brackets against that of 1/ε: lines whose slopes are numbers of parameters.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_brackets", experiment, page=PAGE))

@@ -8,13 +8,12 @@ claim, the learner and what the audit can show are the same for smooth data and 
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, law_errors, mean_and_error, window
+from benchmarks.experiments.smoothed.query_instances import SEED, law_errors, mean_and_error, window
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
@@ -78,14 +77,10 @@ def experiment(
     cells: Cells, parts: tuple[float, ...] = PARTS, records: int = 16_000, runs: int = 12, samples: int = 60_000
 ) -> Report:
     """Errors, bounds and audits for data with more and more records on one point."""
-    found = cells.all([{"part": p, "records": records, "runs": runs} for p in parts], useful, "errors")
-    sizes = [(p, r) for p in (parts[0], parts[-1]) for r in (1, 3)]
-    audits = cells.all([{"part": p, "rounds": r, "samples": samples} for p, r in sizes], audited, "audits")
-    rows = [
-        [p, one["chi"], f"{one['mean']:.4f} ± {one['error']:.4f}", one["bound"]]
-        for p, one in zip(parts, found, strict=True)
-    ]
-    seen = {key: one for key, one in zip(sizes, audits, strict=True)}
+    errors = cells.each(useful, parts, "errors", records=records, runs=runs)
+    found = list(errors.values())
+    seen = cells.each(audited, [(p, r) for p in (parts[0], parts[-1]) for r in (1, 3)], "audits", samples=samples)
+    rows = [[p, one["chi"], f"{one['mean']:.4f} ± {one['error']:.4f}", one["bound"]] for p, one in errors.items()]
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
@@ -95,44 +90,30 @@ def experiment(
         axes.legend()
 
     return Report(
-        "\n\n".join(
-            [
-                f"n = {records}, σ = 1/16, (1, 1e-6), projected; χ of n draws from a smooth law is at most "
-                f"{sampling_chi(records, 0.01):.3f} with probability 0.99:",
-                markdown(["records on one point", "χ", "error", "bound"], rows),
-                f"Eight thresholds, 200 records, pure ε = 1, {samples} transcripts:",
-                markdown(
-                    ["records on one point", "R", "certified ε", "largest likelihood ratio", "audit: ε ≥", "verdict"],
-                    [
-                        [p, r, one["certified"], one["most"], one["lower"], one["outcome"]]
-                        for (p, r), one in seen.items()
-                    ],
-                ),
-            ]
-        ),
-        (
-            Check("errors are below the bound with 4χ", all(one["mean"] < one["bound"] for one in found)),
-            Check(
-                "χ grows with the records on one point, and so does the error",
-                all(a["chi"] < b["chi"] for a, b in zip(found[1:], found[2:], strict=False))
-                and found[-1]["mean"] > 3.0 * found[0]["mean"],
+        [
+            f"n = {records}, σ = 1/16, (1, 1e-6), projected; χ of n draws from a smooth law is at most "
+            f"{sampling_chi(records, 0.01):.3f} with probability 0.99:",
+            markdown(["records on one point", "χ", "error", "bound"], rows),
+            f"Eight thresholds, 200 records, pure ε = 1, {samples} transcripts:",
+            markdown(
+                ["records on one point", "R", "certified ε", "largest likelihood ratio", "audit: ε ≥", "verdict"],
+                [[p, r, one["certified"], one["most"], one["lower"], one["outcome"]] for (p, r), one in seen.items()],
             ),
-            Check(
-                "on one point as on smooth data: the same certificate, no likelihood ratio above it, no audit refutes",
-                all(
-                    one["certified"] <= 1.0 and one["most"] <= 1.0 + 1e-9 and one["outcome"] != "refuted"
-                    for one in audits
-                ),
+        ],
+        {
+            "errors are below the bound with 4χ": all(one["mean"] < one["bound"] for one in found),
+            "χ grows with the records on one point, and so does the error": all(
+                a["chi"] < b["chi"] for a, b in zip(found[1:], found[2:], strict=False)
+            )
+            and found[-1]["mean"] > 3.0 * found[0]["mean"],
+            "on one point as on smooth data: the same certificate, no likelihood ratio above it, no audit refutes": all(
+                one["certified"] <= 1.0 and one["most"] <= 1.0 + 1e-9 and one["outcome"] != "refuted"
+                for one in seen.values()
             ),
-            Check(
-                "audits show about as much of one as of the other, within 0.2",
-                all(abs(seen[parts[0], r]["lower"] - seen[parts[-1], r]["lower"]) <= 0.2 for r in (1, 3)),
+            "audits show about as much of one as of the other, within 0.2": all(
+                abs(seen[parts[0], r]["lower"] - seen[parts[-1], r]["lower"]) <= 0.2 for r in (1, 3)
             ),
-        ),
+        },
         draw,
         "The error against chi, below its bound: what is not smooth is not answered well.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_chi", experiment, page=PAGE))

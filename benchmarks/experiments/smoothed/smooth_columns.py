@@ -1,4 +1,4 @@
-"""Real columns: what sigma somebody could justify beforehand, what it costs to be wrong, and online learning on them.
+"""Real columns: a sigma that can be justified beforehand, the cost of a wrong one, and online learning.
 
 Columns of scikit-learn's bundled data, of 178 to 1797 records. Bounds, and the sigma that is *declared*, rest on a
 sentence about the subject, not on the records; the owner's check, which is not private, is the least chi with which the
@@ -10,15 +10,14 @@ Online, points are shown one by one in random order, and labels are the data's o
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
+from benchmarks.experiments.smoothed.query_instances import SEED, mean_and_error
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
@@ -30,17 +29,18 @@ from hockeystick.learners.smoothed.queries.query_release import QueryRelease
 EPSILON, SHOWN = 1.0, "ink"
 RULES: dict[str, dict[str, Any]] = {"average": {}, "replayed": {"output": "last", "replay": 4}}
 UNITS = ("0 to 50 µm", "0 to 50 mm", "a public third")
+DECLARED = (1.0, 0.25, 0.08, 1e-4)  # sigma, online
 BINS = 32  # of the histogram beside
 
 
 @frozen
 class Subject:
-    """A column, and what is said of it beforehand.
+    """A column, and a statement about it that was made beforehand.
 
     Attributes:
-        said: The sentence that bounds and sigma rest on.
+        said: The statement, from which the bounds and sigma follow.
         low, high, points: Public bounds, and values between them.
-        sigma: What follows from the sentence.
+        sigma: The smoothness that follows from the statement.
     """
 
     said: str
@@ -76,7 +76,7 @@ def column(name: str) -> tuple[FloatArray, FloatArray]:
 
 
 def base(name: str, reference: bool) -> PublicColumn:
-    """What is public of a column; a reference is spread over bins between its ninths, so that it leaves no gaps."""
+    """Returns the public part of a column; a reference is spread over bins between its ninths, without gaps."""
     of = SUBJECTS[name]
     if not reference:
         return PublicColumn(name=name, low=of.low, high=of.high, points=of.points)
@@ -171,14 +171,11 @@ def experiment(
     settings = [
         (n, s, r) for n in names for s, r in ((SUBJECTS[n].sigma, False), (small, False), (1.0, False), (0.5, True))
     ]
-    keys = [
-        {"name": n, "sigma": s, "reference": r, "rule": rule, "runs": runs} for n, s, r in settings for rule in RULES
-    ]
-    found = cells.all(keys, released, "columns")
-    pairs = dict(zip(settings, zip(found[::2], found[1::2], strict=True), strict=True))
-    beside = dict(zip(names, cells.all([{"name": n, "runs": runs} for n in names], histogram, "beside"), strict=True))
-    played = [(u, s) for u in UNITS for s in (1.0, 0.25, 0.08, 1e-4)]
-    online = cells.all([{"units": u, "sigma": s, "runs": games} for u, s in played], learned, "online")
+    laws = cells.each(released, [(*one, rule) for one in settings for rule in RULES], "columns", runs=runs)
+    found, pairs = laws.values(), {one: [laws[*one, rule] for rule in RULES] for one in settings}
+    beside = cells.each(histogram, names, "beside", runs=runs)
+    games_of = cells.each(learned, [(u, s) for u in UNITS for s in DECLARED], "online", runs=games)
+    online = list(games_of.values())
     allowed = {n: sampling_chi(pairs[n, 1.0, False][0]["n"], 0.01) for n in names}
     rows = [
         [
@@ -190,7 +187,7 @@ def experiment(
     ]  # fmt: skip
     streams = [
         [u, s, f"{one['chi']:.3f}", one["size"], f"{one['regret']:.1f} ± {one['error']:.1f}", one["bound"]]
-        for (u, s), one in zip(played, online, strict=True)
+        for (u, s), one in games_of.items()
     ]
     refuted = [n for n in names if pairs[n, SUBJECTS[n].sigma, False][0]["chi"] > allowed[n]]
     wrong = {n: pairs[n, 1.0, False][0] for n in names}
@@ -199,8 +196,8 @@ def experiment(
         "What is said beforehand: " + "; ".join(f"{n} {SUBJECTS[n].said} (σ = {SUBJECTS[n].sigma:g})" for n in names)
         + ".",
         markdown(
-            ["column", "n", "base", "σ declared", "χ then (of sampling)", "error of the average (as planned)",
-             "as measured", "last law, replayed", "as measured", "largest loss"], rows,
+            "column | n | base | σ declared | χ then (of sampling) | error of the average (as planned) | "
+"as measured | last law, replayed | as measured | largest loss", rows,
         ),
         f"A Laplace histogram of {BINS} public bins: "
         + ", ".join(f"{n} {one['mean']:.3f}" for n, one in beside.items()) + ".",
@@ -221,11 +218,9 @@ def experiment(
         ):  # fmt: skip
             left.plot(at, pairs[name, s, reference][1]["answers"], label=label, linewidth=1)
         left.set(xlabel=name, ylabel="share at or above, one run")
-        declared = [1.0, 0.25, 0.08, 1e-4]
-        for i, unit in enumerate(UNITS):
-            part = online[i * len(declared) : (i + 1) * len(declared)]
-            right.semilogx(declared, [one["regret"] for one in part], "o-", label=unit)
-        right.semilogx(declared, [one["bound"] for one in online[: len(declared)]], "k:", label="bound O2")
+        for unit in UNITS:
+            right.semilogx(DECLARED, [games_of[unit, s]["regret"] for s in DECLARED], "o-", label=unit)
+        right.semilogx(DECLARED, [games_of[UNITS[0], s]["bound"] for s in DECLARED], "k:", label="bound O2")
         right.set(xlabel="σ declared", ylabel="regret")
         for axes in (left, right):
             axes.legend(fontsize=6)
@@ -233,33 +228,25 @@ def experiment(
     smooth = [one for one in online if one["chi"] <= sampling_chi(round(one["T"]), 0.01)]
     rough = [one for one in online if one["chi"] > 0.9]
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "whatever σ is declared, ε = 1 is certified, and no run's log-likelihood ratio is above it",
-                all(one["epsilon"] <= EPSILON and one["loss"] <= EPSILON for one in found),
+        tables,
+        {
+            "whatever σ is declared, ε = 1 is certified, and no run's log-likelihood ratio is above it": all(
+                one["epsilon"] <= EPSILON and one["loss"] <= EPSILON for one in found
             ),
-            Check(
-                "no run errs by more than what was measured allows, over all thresholds, whatever σ is declared",
-                not any(one["above"] for one in found),
+            "no run errs by more than what was measured allows, over all thresholds, whatever σ is declared": not any(
+                one["above"] for one in found
             ),
-            Check("σ = 1 on a uniform base errs more than what was said", all(
+            "σ = 1 on a uniform base errs more than what was said": all(
                 wrong[n]["mean"] > pairs[n, SUBJECTS[n].sigma, False][0]["mean"] for n in names
-            )),
-            Check("a public third as the base errs less than half as much as the uniform one", all(
-                2.0 * pairs[n, 0.5, True][0]["mean"] < pairs[n, SUBJECTS[n].sigma, False][0]["mean"] for n in names
-            )),
-            Check(
-                "online, regret is below its bound where points are as smooth as declared", all(
-                    one["regret"] < one["bound"] for one in smooth
-                )
             ),
-            Check("and above it in the wrong unit", bool(rough) and all(one["regret"] > one["bound"] for one in rough)),
-        ),
+            "a public third as the base errs less than half as much as the uniform one": all(
+                2.0 * pairs[n, 0.5, True][0]["mean"] < pairs[n, SUBJECTS[n].sigma, False][0]["mean"] for n in names
+            ),
+            "online, regret is below its bound where points are as smooth as declared": all(
+                one["regret"] < one["bound"] for one in smooth
+            ),
+            "and above it in the wrong unit": bool(rough) and all(one["regret"] > one["bound"] for one in rough),
+        },
         draw,
         "Shares of the ink of pictures, true and released, and regret online against the declared smoothness.",
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_columns", experiment, page=PAGE))
+    )

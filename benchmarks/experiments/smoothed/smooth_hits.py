@@ -1,4 +1,4 @@
-"""How far an adaptive adversary can drive small sets: the most hits of a cell, and averages that never settle.
+"""The effect of an adaptive adversary on small sets: the most hits of a cell, and averages that do not converge.
 
 An adversary that always plays the cells that were hit most often stays below the sharp form of Lemma 3.2; the printed
 form and Bernstein's stand beside it. The process of appendix B is smooth at 1/2, and the share of its points above 1/2
@@ -8,13 +8,12 @@ tends to 0 or to 1, never to a mean: adaptive sequences have no uniform converge
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
+from benchmarks.experiments.smoothed.query_instances import SEED, mean_and_error
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 from hockeystick.learners.smoothed.measures.regret_bounds import hits_bound, printed_hits_bound
@@ -65,61 +64,51 @@ def experiment(
     processes: int = 2000,
 ) -> Report:
     """The most hits of a cell against three bounds, and averages of the process of appendix B."""
-    found = cells.all([{"rounds": t, "sigma": s, "runs": runs} for t, s in sizes], hits, "cells")
-    averages = cells.all([{"rounds": t, "runs": processes} for t in lengths], shares, "averages")
+    most = cells.each(hits, sizes, "cells", runs=runs)
+    found = list(most.values())
+    averages = cells.each(shares, lengths, "averages", runs=processes)
     rows, near = [], []
-    for (t, s), one in zip(sizes, found, strict=True):
-        most, sharp, printed = QUOTED.get((t, s), ("", "", ""))
+    for key, one in most.items():
+        quoted = QUOTED.get(key, ("", "", ""))
         rows.append(
-            [t, s, one["cells"], one["average"], f"{one['hits']:.1f} ± {one['error']:.1f}", most]
-            + [one["sharp"], sharp, one["bernstein"], one["printed"], printed]
+            [*key, one["cells"], one["average"], f"{one['hits']:.1f} ± {one['error']:.1f}", quoted[0]]
+            + [one["sharp"], quoted[1], one["bernstein"], one["printed"], quoted[2]]
         )
-        if isinstance(most, float) and isinstance(sharp, float) and isinstance(printed, float):
-            near.append(
-                max(abs(one["hits"] / most - 1), abs(one["sharp"] / sharp - 1), abs(one["printed"] / printed - 1))
-            )
+        if key in QUOTED:
+            near += [abs(one[name] / q - 1) for name, q in zip(("hits", "sharp", "printed"), QUOTED[key], strict=True)]
     head = ["T", "σ", "cells", "hits of a fair cell", "most hits", "quoted", "sharp bound", "quoted", "Bernstein's"]
     spread = math.sqrt(0.25 / processes)
 
     def draw(figure: Any) -> None:
         axes = figure.subplots()
-        line = sorted((t, one) for (t, s), one in zip(sizes, found, strict=True) if s == 0.1)
+        line = sorted((t, one) for (t, s), one in most.items() if s == 0.1)
         for key, style in (("hits", "o-"), ("sharp", "-"), ("bernstein", "--"), ("printed", ":")):
             axes.loglog([t for t, _ in line], [one[key] for _, one in line], style, label=key)
         axes.set(xlabel="rounds T, σ = 0.1, sqrt(T)/σ cells", ylabel="most hits of a cell")
         axes.legend()
 
     return Report(
-        "\n\n".join(
-            [
-                markdown([*head, "printed form", "quoted"], rows),
-                "The process of appendix B:",
-                markdown(
-                    ["T", "all later points above 1/2", "some above, some below"],
-                    [[t, one["ones"], one["between"]] for t, one in zip(lengths, averages, strict=True)],
-                ),
-            ]
-        ),
-        (
-            Check("the most hits are below the sharp bound", all(one["hits"] < one["sharp"] for one in found)),
-            Check(
-                "the sharp bound is below Bernstein's, and that below the printed form",
-                all(one["sharp"] <= one["bernstein"] <= one["printed"] for one in found),
+        [
+            markdown([*head, "printed form", "quoted"], rows),
+            "The process of appendix B:",
+            markdown(
+                ["T", "all later points above 1/2", "some above, some below"],
+                [[t, one["ones"], one["between"]] for t, one in averages.items()],
             ),
-            Check("quoted numbers are met within 5 %", all(value <= 0.05 for value in near)),
-            Check(
-                "later points of appendix B are all above 1/2 or all below, for every T",
-                all(one["between"] == 0.0 for one in averages),
+        ],
+        {
+            "the most hits are below the sharp bound": all(one["hits"] < one["sharp"] for one in found),
+            "the sharp bound is below Bernstein's, and that below the printed form": all(
+                one["sharp"] <= one["bernstein"] <= one["printed"] for one in found
             ),
-            Check(
-                "each with probability 1/2, within 4 standard errors",
-                all(abs(one["ones"] - 0.5) <= 4.0 * spread for one in averages),
+            "quoted numbers are met within 5 %": all(value <= 0.05 for value in near),
+            "later points of appendix B are all above 1/2 or all below, for every T": all(
+                one["between"] == 0.0 for one in averages.values()
             ),
-        ),
+            "each with probability 1/2, within 4 standard errors": all(
+                abs(one["ones"] - 0.5) <= 4.0 * spread for one in averages.values()
+            ),
+        },
         draw,
         "The most hits of a cell against rounds, below the sharp bound, Bernstein's and the printed one.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_hits", experiment, page=PAGE))

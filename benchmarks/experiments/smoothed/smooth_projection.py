@@ -1,9 +1,9 @@
-"""Whether the projection matters: densities and errors of laws with and without it.
+"""The effect of the projection: densities and errors of laws with it and without it.
 
 Off the cover a law answers itself, and may be off by its mass between a query and the nearest of the cover: density
-times gamma. The projection caps the density at 1/sigma. Without it nothing does. Data are as concentrated as they may
-be, on a window of mass sigma or on random cells of that mass; covers are coarse. Errors are over all intervals of the
-line, cover or not.
+times gamma. The projection caps the density at 1/sigma. Without the projection there is no cap. Data are as
+concentrated as they may be, on a window of mass sigma or on random cells of that mass; covers are coarse. Errors are
+over all intervals of the line, cover or not.
 
 Intervals do not need it. Where the cover holds q1 <= q <= q2 for every q of the class, laws need no smoothness at all:
 q(D) <= q2(D) <= q2(D_B) + c <= q(D_B) + c + (q2 - q1)(D_B), with c the error on the cover, and so from below. A class
@@ -14,12 +14,10 @@ the same queries without S. Updates add up on S, and no query of the cover tells
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, cover_errors, law_errors, mean_and_error, window
+from benchmarks.experiments.smoothed.query_instances import SEED, cover_errors, law_errors, mean_and_error, window
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube
 from hockeystick.learners.smoothed.measures.smooth_data import CellLaw, sampling_chi
@@ -106,16 +104,10 @@ def experiment(
     cells: Cells, cases: tuple[Case, ...] = CASES, runs: int = 16, shared: tuple[tuple[int, int], ...] = SHARED
 ) -> Report:
     """Densities and errors with and without the projection."""
-    sets = [{"records": n, "inverse": i, "project": p, "runs": runs} for n, i in shared for p in (False, True)]
-    needed = cells.all(sets, on_a_shared_set, "a shared set")
-    apart = list(zip(shared, needed[::2], needed[1::2], strict=True))
-    keys = [
-        {"data": d, "records": n, "sigma": s, "rounds": r, "epsilon": e, "step": step, "project": p, "runs": runs}
-        for d, n, s, r, e, step in cases
-        for p in (False, True)
-    ]
-    found = cells.all(keys, published, "laws")
-    pairs = list(zip(found[::2], found[1::2], strict=True))
+    sets = cells.each(on_a_shared_set, [(n, i, p) for n, i in shared for p in (False, True)], "a shared set", runs=runs)
+    apart = [(key, sets[*key, False], sets[*key, True]) for key in shared]
+    found = cells.each(published, [(*case, p) for case in cases for p in (False, True)], "laws", runs=runs)
+    pairs = [(found[*case, False], found[*case, True]) for case in cases]
     rows = [
         [
             d, n, s, f"{round(a['rounds'])}{'' if r else ', planned'}", e, step,
@@ -137,85 +129,41 @@ def experiment(
             "large with it as without: smaller on scattered cells, larger on a window."
         )
     return Report(
-        "\n\n".join(
-            [
-                markdown(
-                    [
-                        "data",
-                        "n",
-                        "σ",
-                        "R",
-                        "ε",
-                        "step",
-                        "density · σ",
-                        "projected",
-                        "errors: cover, all intervals",
-                        "projected",
-                    ],
-                    rows,
-                ),
-                told,
-                "Queries that share a set S, σ = 1/2, ε = 1, planned rounds, our step:",
-                markdown(
-                    [
-                        "n",
-                        "mass of S",
-                        "R",
-                        "density on S · σ",
-                        "errors: cover",
-                        "off it",
-                        "projected: density · σ",
-                        "cover",
-                        "off it",
-                        "cover + 2γ/σ",
-                    ],
-                    [
-                        [
-                            n,
-                            f"1/{i}",
-                            round(a["rounds"]),
-                            f"{a['density']:.2f}",
-                            a["cover"],
-                            f"{a['off']:.4f} ± {a['error']:.4f}",
-                            f"{b['density']:.2f}",
-                            b["cover"],
-                            f"{b['off']:.4f} ± {b['error']:.4f}",
-                            b["cover"] + b["allowed"],
-                        ]
-                        for (n, i), a, b in apart
-                    ],
-                ),
-            ]
-        ),  # fmt: skip
-        (
-            Check("projected laws keep to 1/σ", all(b["most"] <= 1.0 + 1e-9 for _, b in pairs)),
-            Check("some unprojected law exceeds it, on smooth data", bool(above)),
-            Check(
-                "off the cover projected laws err by no more than 2γ/σ + 4χ beyond it",
-                all(
-                    b["whole"] <= b["cover"] + 2.0 * GAMMA / s + 4.0 * sampling_chi(n, 0.01)
-                    for (_, n, s, *_), (_, b) in zip(cases, pairs, strict=True)
-                ),
+        [
+            markdown(
+                "data | n | σ | R | ε | step | density · σ | projected | errors: cover, all intervals | projected",
+                rows,
             ),
-            Check(
-                "intervals need no projection: unprojected laws err off the cover by no more than the two cells at an "
-                "interval's ends hold of the data",
-                all(
-                    a["whole"] <= a["cover"] + 2.0 * a["cell"] / s + 4.0 * sampling_chi(n, 0.01)
-                    for (_, n, s, *_), (a, _) in zip(cases, pairs, strict=True)
-                ),
+            told,
+            "Queries that share a set S, σ = 1/2, ε = 1, planned rounds, our step:",
+            markdown(
+                "n | mass of S | R | density on S · σ | errors: cover | off it | projected: density · σ | "
+                "cover | off it | cover + 2γ/σ",
+                [
+                    [n, f"1/{i}", round(a["rounds"]), f"{a['density']:.2f}", a["cover"]]
+                    + [f"{a['off']:.4f} ± {a['error']:.4f}", f"{b['density']:.2f}", b["cover"]]
+                    + [f"{b['off']:.4f} ± {b['error']:.4f}", b["cover"] + b["allowed"]]
+                    for (n, i), a, b in apart
+                ],
             ),
-            Check(
-                "queries that share a set do: unprojected laws err off the cover by more than what is allowed there",
-                all(a["off"] - 4.0 * a["error"] > a["cover"] + a["allowed"] for _, a, _ in apart),
+        ],
+        {
+            "projected laws keep to 1/σ": all(b["most"] <= 1.0 + 1e-9 for _, b in pairs),
+            "some unprojected law exceeds it, on smooth data": bool(above),
+            "off the cover projected laws err by no more than 2γ/σ + 4χ beyond it": all(
+                b["whole"] <= b["cover"] + 2.0 * GAMMA / s + 4.0 * sampling_chi(n, 0.01)
+                for (_, n, s, *_), (_, b) in zip(cases, pairs, strict=True)
             ),
-            Check(
-                "projected laws keep to it, and err at most two thirds as much off the cover",
-                all(b["off"] <= b["cover"] + b["allowed"] and b["off"] <= 2.0 * a["off"] / 3.0 for _, a, b in apart),
+            "intervals need no projection: unprojected laws err off the cover by no more than the two cells at an "
+            "interval's ends hold of the data": all(
+                a["whole"] <= a["cover"] + 2.0 * a["cell"] / s + 4.0 * sampling_chi(n, 0.01)
+                for (_, n, s, *_), (a, _) in zip(cases, pairs, strict=True)
             ),
-        ),
+            "queries that share a set do: unprojected laws err off the cover by more than what is allowed there": all(
+                a["off"] - 4.0 * a["error"] > a["cover"] + a["allowed"] for _, a, _ in apart
+            ),
+            "projected laws keep to it, and err at most two thirds as much off the cover": all(
+                b["off"] <= b["cover"] + b["allowed"] and b["off"] <= 2.0 * a["off"] / 3.0 for _, a, b in apart
+            ),
+        },
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_projection", experiment, page=PAGE))

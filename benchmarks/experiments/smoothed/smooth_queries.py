@@ -8,14 +8,11 @@ then everything that can be planned for a target from public numbers alone.
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
 from benchmarks.experiments.smoothed.query_instances import (
-    PAGE,
     SEED,
     answer_errors,
     cover_errors,
@@ -23,6 +20,7 @@ from benchmarks.experiments.smoothed.query_instances import (
     mean_and_error,
     window,
 )
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
@@ -169,22 +167,18 @@ def experiment(
     mechanisms: tuple[str, ...] = MECHANISMS,
 ) -> Report:
     """Errors over all thresholds, measured and bounded."""
-    keys = [{"variant": v, "records": n, "runs": runs} for v in VARIANTS for n in records]
-    found = cells.all(keys, reference, "the paper's rounds")
-    lines = {v: found[i * len(records) : (i + 1) * len(records)] for i, v in enumerate(VARIANTS)}
-    active = cells.all([{"records": n, "runs": runs} for n in covers], covered, "a proper cover")
+    rated = cells.each(reference, [(v, n) for v in VARIANTS for n in records], "the paper's rounds", runs=runs)
+    lines = {v: [rated[v, n] for n in records] for v in VARIANTS}
+    active = cells.each(covered, covers, "a proper cover", runs=runs)
     targets = [(m, d) for m in mechanisms for d in (0.0, 1e-6) if not (m == "subsampled net" and d > 0.0)]
-    keys = [{"mechanism": m, "records": n, "delta": d, "runs": runs} for m, d in targets for n in sweep]
-    plans = cells.all(keys, planned, "mechanisms")
+    asked = [(m, n, 1.0, d) for m, d in targets for n in sweep]
+    plans = cells.each(planned, asked, "mechanisms", sigma=SIGMA, runs=runs)
     middle = sweep[-2]
-    others = [{"epsilon": e, "sigma": SIGMA} for e in (0.25, 0.5, 1.0, 2.0, 4.0)]
-    others += [{"epsilon": 1.0, "sigma": s} for s in (0.25, 2.0**-6, 2.0**-8)]
-    keys = [{"mechanism": "ours", "records": middle, "runs": runs} | one for one in others]
-    by_target = cells.all(keys, planned, "epsilon and sigma")
-    small = [
-        {"mechanism": m, "points": p, "records": middle, "runs": runs} for m in ("MWEM", "SmallDB") for p in (64, 1024)
-    ]
-    baselines = cells.all(small, grid_baselines, "baselines")
+    others = [(e, SIGMA) for e in (0.25, 0.5, 1.0, 2.0, 4.0)] + [(1.0, s) for s in (0.25, 2.0**-6, 2.0**-8)]
+    keys = [("ours", middle, e, 0.0, s) for e, s in others]
+    by_target = cells.each(planned, keys, "epsilon and sigma", runs=runs)
+    small = [(m, p) for m in ("MWEM", "SmallDB") for p in (64, 1024)]
+    baselines = cells.each(grid_baselines, small, "baselines", records=middle, runs=runs)
 
     rows: list[list[object]] = []
     near: list[float] = []
@@ -199,32 +193,21 @@ def experiment(
     told = [(n, one["mean"]) for n, one in zip(records, first, strict=True) if one["bound"] < 0.925]
     paper_slope = log_log_slope(*zip(*told, strict=True)).slope if len(told) >= 3 else math.nan
     ours_slope = log_log_slope(records, [one["mean"] for one in lines["ours"]]).slope
-    pure = log_log_slope(
-        SWEEP, [tuned_pure(records=n, epsilon=1.0, sigma=SIGMA, log_queries=12.0).error for n in SWEEP]
-    )
-    approximate = log_log_slope(
-        SWEEP,
-        [tuned_approximate(records=n, epsilon=1.0, delta=1e-6, sigma=SIGMA, log_queries=12.0).error for n in SWEEP],
-    )
-    cover_rows, cover_near = [], []
-    for n, one in zip(covers, active, strict=True):
-        q, b = COVERED[n]
-        cover_rows.append(
-            [
-                n,
-                round(one["queries"]),
-                round(one["rounds"]),
-                f"{one['mean']:.4f} ± {one['error']:.4f}",
-                q,
-                one["bound"],
-                b,
-            ]
+    pure, approximate = (
+        log_log_slope(
+            SWEEP,
+            [tuned(records=n, epsilon=1.0, sigma=SIGMA, log_queries=12.0, **more).error for n in SWEEP],
         )
-        cover_near.append(one["mean"] / q)
+        for tuned, more in ((tuned_pure, {}), (tuned_approximate, {"delta": 1e-6}))
+    )
+    cover_rows = [
+        [n, round(one["queries"]), round(one["rounds"]), f"{one['mean']:.4f} ± {one['error']:.4f}", COVERED[n][0]]
+        + [one["bound"], COVERED[n][1]]
+        for n, one in active.items()
+    ]
 
     def of(mechanism: str, delta: float) -> list[dict[str, Any]]:
-        i = targets.index((mechanism, delta)) * len(sweep)
-        return plans[i : i + len(sweep)]
+        return [plans[mechanism, n, 1.0, delta] for n in sweep]
 
     def told_of(one: dict[str, Any]) -> str:
         if one["mean"] is None:
@@ -234,7 +217,10 @@ def experiment(
 
     plan_rows = [[m, "0" if d == 0.0 else "1e-6", *map(told_of, of(m, d))] for m, d in targets]
     everything = [
-        one for one in (*plans, *by_target, *baselines) if one["mean"] is not None and one["bound"] is not None
+        one
+        for some in (plans, by_target, baselines)
+        for one in some.values()
+        if one["mean"] is not None and one["bound"] is not None
     ]
     tables = [
         "A grid of 4096 points, σ = 1/16, ε = 1, δ = 0, T by the paper's formula, equal budgets:",
@@ -248,19 +234,14 @@ def experiment(
         "the bound includes 4χ of sampling.",
         markdown(["", "δ", *(f"n = {n}" for n in sweep)], plan_rows),
         f"Ours at n = {middle}: "
-        + ", ".join(
-            f"ε = {one['epsilon']:g}, σ = {one['sigma']:.4g}: {told_of(got)}"
-            for one, got in zip(others, by_target, strict=True)
-        )
+        + ", ".join(f"ε = {e:g}, σ = {s:.4g}: {told_of(got)}" for (*_, e, _, s), got in by_target.items())
         + ".",
         f"Without smoothness, on grids of a few points, n = {middle}: "
-        + ", ".join(
-            f"{k['mechanism']}, {k['points']} points: {told_of(got)}" for k, got in zip(small, baselines, strict=True)
-        )
+        + ", ".join(f"{m}, {p} points: {told_of(got)}" for (m, p), got in baselines.items())
         + ".",
         "Quoted errors on the small grid are met within "
         f"{100 * max(map(abs, near)):.0f} %; with the cover they are "
-        + ", ".join(f"{ratio:.2f}" for ratio in cover_near)
+        + ", ".join(f"{one['mean'] / COVERED[n][0]:.2f}" for n, one in active.items())
         + " times the quoted ones, whose number of rounds is not told.",
     ]
 
@@ -273,41 +254,25 @@ def experiment(
         for m, d in targets:
             values = of(m, d)
             if all(one["mean"] is not None for one in values):
-                right.loglog(
-                    sweep,
-                    [one["mean"] for one in values],
-                    "o-" if d == 0.0 else "s--",
-                    label=f"{m}, δ = {d:g}",
-                    markersize=3,
-                )
+                style = "o-" if d == 0.0 else "s--"
+                right.loglog(sweep, [one["mean"] for one in values], style, label=f"{m}, δ = {d:g}", markersize=3)
         right.set(xlabel="records n", ylabel="largest error, planned")
         left.legend(fontsize=5)
         right.legend(fontsize=5, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
     return Report(
-        "\n\n".join(tables),
-        (
-            Check("every mean error is below its bound", all(one["mean"] < one["bound"] for one in everything)),
-            Check(
-                "so is that of the paper's step at its own T, and our step's is below it",
-                all(
-                    a["mean"] < a["bound"] and b["mean"] < a["mean"] for a, b in zip(first, lines["ours"], strict=True)
-                ),
+        tables,
+        {
+            "every mean error is below its bound": all(one["mean"] < one["bound"] for one in everything),
+            "so is that of the paper's step at its own T, and our step's is below it": all(
+                a["mean"] < a["bound"] and b["mean"] < a["mean"] for a, b in zip(first, lines["ours"], strict=True)
             ),
-            Check(
-                "the bounds have slopes -1/3 and -1/2 exactly",
-                abs(pure.slope + 1 / 3) < 1e-9 and abs(approximate.slope + 0.5) < 1e-9,
-            ),
-            Check(
-                "the paper's step has a slope of -0.3 or less where its bound says something",
-                math.isnan(paper_slope) or paper_slope <= -0.3,
-            ),
-            Check("quoted errors on the small grid are met within 20 %", max(map(abs, near)) <= 0.2),
-        ),
+            "the bounds have slopes -1/3 and -1/2 exactly": abs(pure.slope + 1 / 3) < 1e-9
+            and abs(approximate.slope + 0.5) < 1e-9,
+            "the paper's step has a slope of -0.3 or less where its bound says something": math.isnan(paper_slope)
+            or paper_slope <= -0.3,
+            "quoted errors on the small grid are met within 20 %": max(map(abs, near)) <= 0.2,
+        },
         draw,
         "Largest errors against records, of the paper's step and ours, and of all mechanisms planned for a target.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_queries", experiment, page=PAGE))

@@ -1,20 +1,19 @@
-"""Regret of Hedge on representatives of an infinite class: how it grows in T and in 1/sigma, and who fails.
+"""Regret of Hedge on representatives of an infinite class: its growth in T and in 1/sigma, and learners that fail.
 
 Thresholds against three adversaries, from coins on uniform points to smoothed binary search; regret is against the best
-threshold in hindsight, of all there are. Other classes at one size. Those that must fail: representatives too coarse
-for T, whoever follows the leader (empirical risk minimisation round by round, without coins) against somebody who
-contradicts it, and anybody at sigma = 0.
+threshold in hindsight, of all there are. Other classes at one size. Learners that must fail: representatives too
+coarse for T, a learner that follows the leader (empirical risk minimisation in each round, without randomness) against
+an adversary that contradicts it, and any learner at sigma = 0.
 """
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from benchmarks.experiments.common import Cells, Check, Report, main, markdown
-from benchmarks.experiments.smoothed.query_instances import PAGE, SEED, mean_and_error
+from benchmarks.experiments.smoothed.query_instances import SEED, mean_and_error
+from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.learners import log_log_slope
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
@@ -180,27 +179,18 @@ def experiment(
 ) -> Report:
     """Regret against T, sigma, adversaries and classes."""
     ends = (0.25, 2.0**-10)
-    keys = [
-        {"against": a, "rounds": t, "sigma": s, "runs": fewer if t >= FEWER else runs}
-        for s in ends
-        for a in ADVERSARIES
-        for t in rounds
-    ]
-    games = dict(
-        zip(((k["sigma"], k["against"], k["rounds"]) for k in keys), cells.all(keys, thresholds, "T"), strict=True)
+    asked = [(a, t, s, fewer if t >= FEWER else runs) for s in ends for a in ADVERSARIES for t in rounds]
+    games = {(s, a, t): one for (a, t, s, _), one in cells.each(thresholds, asked, "T").items()}
+    found = cells.each(thresholds, [(a, sweep, s, more) for a in ("blocks", "search") for s in sigmas], "sigma")
+    by_sigma = {a: [found[a, sweep, s, more] for s in sigmas] for a in ("blocks", "search")}
+    paper = cells.each(thresholds, [(a, sweep, 0.25, runs, "paper") for a in ADVERSARIES], "cover")
+    against = [(a, sweep, 0.25, runs) for a in (*ADVERSARIES, "contrary")]
+    leading, hedging = (
+        list(cells.each(who, against, title).values()) for who, title in ((leader, "leader"), (thresholds, "Hedge"))
     )
-    keys = [{"against": a, "rounds": sweep, "sigma": s, "runs": more} for a in ("blocks", "search") for s in sigmas]
-    found = cells.all(keys, thresholds, "sigma")
-    by_sigma = {"blocks": found[: len(sigmas)], "search": found[len(sigmas) :]}
-    keys = [{"against": a, "rounds": sweep, "sigma": 0.25, "runs": runs, "variant": "paper"} for a in ADVERSARIES]
-    paper = cells.all(keys, thresholds, "cover")
-    keys = [{"against": a, "rounds": sweep, "sigma": 0.25, "runs": runs} for a in (*ADVERSARIES, "contrary")]
-    leading, hedging = cells.all(keys, leader, "leader"), cells.all(keys, thresholds, "Hedge")
-    others = cells.all(
-        [{"name": n, "rounds": small[0], "sigma": 0.25, "runs": small[1]} for n in CLASSES], other, "classes"
-    )
-    keys = [{"how": h, "rounds": t, "runs": 8} for h in ("fine", "too coarse") for t in long]
-    bad = cells.all([*keys, {"how": "sigma = 0", "rounds": 48, "runs": 8}], failing, "who fails")
+    others = cells.each(other, CLASSES, "classes", rounds=small[0], sigma=0.25, runs=small[1])
+    places = [(how, t) for how in ("fine", "too coarse") for t in long]
+    bad = list(cells.each(failing, [*places, ("sigma = 0", 48)], "who fails", runs=8).values())
 
     slopes = {
         (s, a): log_log_slope(rounds, [games[s, a, t]["regret"] for t in rounds]).slope
@@ -240,9 +230,7 @@ def experiment(
             ],
         ),
         f"A cover of mass σ/(4 sqrt(T)), as printed, in place of brackets, σ = 1/4, T = {sweep}: "
-        + ", ".join(
-            f"{a} {one['regret']:.1f} (bound O1 {one['bound']:.0f})" for a, one in zip(ADVERSARIES, paper, strict=True)
-        )
+        + ", ".join(f"{a} {one['regret']:.1f} (bound O1 {one['bound']:.0f})" for (a, *_), one in paper.items())
         + ".",
         f"Whoever follows the leader, σ = 1/4, T = {sweep} (contrary: uniform points, labelled against what the "
         "learner is likelier to say):",
@@ -256,18 +244,12 @@ def experiment(
         f"Other classes, σ = 1/4, T = {small[0]}, blocks along the first axis:",
         markdown(
             ["class", "representatives", "regret", "bound O2"],
-            [
-                [n, o["size"], f"{o['regret']:.1f} ± {o['error']:.1f}", o["bound"]]
-                for n, o in zip(CLASSES, others, strict=True)
-            ],
+            [[n, o["size"], f"{o['regret']:.1f} ± {o['error']:.1f}", o["bound"]] for n, o in others.items()],
         ),
         "Errors near a boundary (σ = 0.05; the best threshold makes none):",
         markdown(
             ["", *(f"T = {t}" for t in long)],
-            [
-                ["γ = σ/(4 sqrt(T))", *(one["errors"] for one in fine)],
-                ["γ = σ", *(one["errors"] for one in coarse)],
-            ],
+            [[name, *(one["errors"] for one in row)] for name, row in (("γ = σ/(4 sqrt(T))", fine), ("γ = σ", coarse))],
         ),
         f"Binary search without smoothness: {bad[-1]['errors']:.1f} errors in 48 rounds.",
         "Quoted regrets are met within "
@@ -279,13 +261,8 @@ def experiment(
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2)
         for (s, a), slope in slopes.items():
-            left.loglog(
-                rounds,
-                [games[s, a, t]["regret"] for t in rounds],
-                "o-",
-                label=f"{a}, σ = {s:g}: {slope:.2f}",
-                markersize=3,
-            )
+            regrets = [games[s, a, t]["regret"] for t in rounds]
+            left.loglog(rounds, regrets, "o-", label=f"{a}, σ = {s:g}: {slope:.2f}", markersize=3)
         for s in ends:
             left.loglog(rounds, [games[s, "blocks", t]["bound"] for t in rounds], "k:", linewidth=0.8)
         left.set_xscale("log", base=2)
@@ -297,47 +274,31 @@ def experiment(
         for axes in (left, right):
             axes.legend(fontsize=6)
 
-    everything = [*games.values(), *found, *paper, *hedging]
+    everything = [*games.values(), *found.values(), *paper.values(), *hedging, *others.values()]
     return Report(
-        "\n\n".join(tables),
-        (
-            Check(
-                "every regret is below its bound", all(one["regret"] < one["bound"] for one in [*everything, *others])
+        tables,
+        {
+            "every regret is below its bound": all(one["regret"] < one["bound"] for one in everything),
+            "against blocks it is above the lower bound for every learner": all(
+                g["regret"] + 4 * g["error"] >= g["floor"]
+                for g in [games[s, "blocks", t] for s in ends for t in rounds]
             ),
-            Check(
-                "against blocks it is above the lower bound for every learner",
-                all(
-                    g["regret"] + 4 * g["error"] >= g["floor"]
-                    for g in [games[s, "blocks", t] for s in ends for t in rounds]
-                ),
+            f"slope 1/2 in T within 0.05 for coins and blocks (the farthest: "
+            f"{max((slopes[s, a] for s in ends for a in ('coins', 'blocks')), key=lambda v: abs(v - 0.5)):.3f})": all(
+                abs(slopes[s, a] - 0.5) <= 0.05 for s in ends for a in ("coins", "blocks")
             ),
-            Check(
-                f"slope 1/2 in T within 0.05 for coins and blocks (the farthest: "
-                f"{max((slopes[s, a] for s in ends for a in ('coins', 'blocks')), key=lambda v: abs(v - 0.5)):.3f})",
-                all(abs(slopes[s, a] - 0.5) <= 0.05 for s in ends for a in ("coins", "blocks")),
+            f"regret² of blocks is linear in log2(1/σ) (R² = {explained:.3f})": explained >= 0.97,
+            "quoted regrets against coins and blocks are met within 12 %": max(far["coins"], far["blocks"]) <= 0.12,
+            "representatives at γ = σ err on a third of all rounds, those at σ/(4 sqrt(T)) less and less often": all(
+                c["errors"] > t / 3 for c, t in zip(coarse, long, strict=True)
+            )
+            and all(
+                a["errors"] / s > b["errors"] / t for a, b, s, t in zip(fine, fine[1:], long, long[1:], strict=False)
             ),
-            Check(f"regret² of blocks is linear in log2(1/σ) (R² = {explained:.3f})", explained >= 0.97),
-            Check(
-                "quoted regrets against coins and blocks are met within 12 %", max(far["coins"], far["blocks"]) <= 0.12
-            ),
-            Check(
-                "representatives at γ = σ err on a third of all rounds, those at σ/(4 sqrt(T)) less and less often",
-                all(c["errors"] > t / 3 for c, t in zip(coarse, long, strict=True))
-                and all(
-                    a["errors"] / s > b["errors"] / t
-                    for a, b, s, t in zip(fine, fine[1:], long, long[1:], strict=False)
-                ),
-            ),
-            Check(
-                "who follows the leader can be made to err in every round: regret of T/2 and more",
-                leading[-1]["regret"] >= sweep / 2,
-            ),
-            Check("without smoothness every second prediction is wrong", bad[-1]["errors"] >= 20.0),
-        ),
+            "who follows the leader can be made to err in every round: regret of T/2 and more": leading[-1]["regret"]
+            >= sweep / 2,
+            "without smoothness every second prediction is wrong": bad[-1]["errors"] >= 20.0,
+        },
         draw,
         "Regret against rounds, of slope one half; and its square against log2(1/σ), a line.",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main("smooth_regret", experiment, page=PAGE))

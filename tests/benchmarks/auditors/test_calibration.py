@@ -1,8 +1,10 @@
 """The false-alarm rate of whole audits, measured on correct mechanisms whose claim is exactly tight.
 
-A correct mechanism may be refuted with probability at most alpha = 1 - confidence. So of N audits at most the quantile
-``allowed(alpha)`` are, but with probability 1e-6: that is the false-alarm rate of each test here. What would betray an
-auditor is computed, not guessed: a rate of ``caught(alpha)`` would exceed the quantile with probability 0.99.
+A correct mechanism may be refuted with probability at most alpha = 1 - confidence. Wald's sequential test decides
+between that and a rate that would betray the auditor (``NOTICED``). The likelihood ratio of the two rates, audit by
+audit, is a supermartingale under every rate up to alpha, and its inverse under every rate from ``NOTICED`` on. So, by
+Ville's inequality, a valid auditor fails with probability at most 1e-6, which is the false-alarm rate of each test
+here, and one of a noticed rate passes with probability at most 0.01, after as few audits as it takes.
 
 The audits run through :func:`hockeystick.audits.audit` as a user's do; only the outputs are drawn beforehand.
 """
@@ -10,43 +12,50 @@ The audits run through :func:`hockeystick.audits.audit` as a user's do; only the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
 from divergences import gaussian_delta
-from scipy import optimize, stats
 
 from hockeystick import accounting
-from hockeystick.audits import Claim, audit
+from hockeystick.audits import Claim, Verdict, audit
 from hockeystick.audits.attacks.choose_event import choose_event
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.outputs.reading import Codebook, read
 
-AUDITS = {0.05: 6000, 0.001: 2500}  # of each mechanism; `python -m benchmarks.auditors.calibration` makes 100,000
+NOTICED = {0.05: 0.072, 0.001: 0.0097}  # a rate for each level
+MOST = 24_000  # audits; `python -m benchmarks.auditors.calibration` makes 100,000 for each bound
 SAMPLES = 200  # from each data set, in each audit
 EPSILON = 1.0
 
 Sample = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+Seed = int | list[int]
 
 
-def allowed(alpha: float, audits: int | None = None) -> int:
-    """The most refutations that a valid auditor makes, but with probability 1e-6."""
-    return int(stats.binom.isf(1e-6, audits or AUDITS[alpha], alpha))
+def keeps_its_level(refuted: Iterable[bool], alpha: float) -> bool:
+    """Whether refutations, audit by audit, are as rare as alpha; see the module."""
+    rate, total = NOTICED[alpha], 0.0
+    for one in refuted:
+        total += math.log(rate / alpha) if one else math.log1p(-rate) - math.log1p(-alpha)
+        if total >= math.log(1e6) or total <= math.log(0.01):
+            return total < 0.0
+    raise AssertionError("too few audits to decide")
 
 
-def caught(alpha: float) -> float:
-    """The false-alarm rate that exceeds ``allowed`` with probability 0.99."""
-    most, audits = allowed(alpha), AUDITS[alpha]
-    return float(optimize.brentq(lambda rate: stats.binom.sf(most, audits, rate) - 0.99, alpha, 1.0))
-
-
-def test_what_the_calibration_can_catch() -> None:
-    """At level 0.05 an excess of 44 %, at 0.001 a rate of 9.7 in a thousand."""
-    assert caught(0.05) < 0.072
-    assert caught(0.001) < 0.0097
-    assert allowed(0.05) < 0.064 * AUDITS[0.05]
+@pytest.mark.parametrize("alpha", NOTICED)
+def test_what_the_calibration_can_catch(alpha: float) -> None:
+    """The mean factor of the likelihood ratio is 1 at the level, that of its inverse at the noticed rate."""
+    rate = NOTICED[alpha]
+    factors = rate / alpha, (1 - rate) / (1 - alpha)
+    for p in (alpha, alpha / 2):
+        assert p * factors[0] + (1 - p) * factors[1] <= 1.0 + 1e-12
+    for p in (rate, 2 * rate):
+        assert p / factors[0] + (1 - p) / factors[1] <= 1.0 + 1e-12
+    rng = np.random.default_rng(1)
+    assert keeps_its_level(rng.random(MOST) < alpha / 2, alpha)
+    assert not keeps_its_level(rng.random(MOST) < 2 * rate, alpha)
 
 
 def laplace(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -78,26 +87,29 @@ TIGHT: dict[str, tuple[Sample, Claim]] = {
 
 
 class Drawn:
-    """A mechanism whose outputs were drawn beforehand; consecutive audits use consecutive outputs."""
+    """A mechanism whose outputs are drawn in blocks beforehand; consecutive audits use consecutive outputs."""
 
-    def __init__(self, outputs: tuple[np.ndarray, np.ndarray]) -> None:
-        self.outputs = outputs
-        self.at = [0, 0]
+    def __init__(self, sample: Sample, seed: Seed, block: int = 500) -> None:
+        self.sample, self.rng, self.size = sample, np.random.default_rng(seed), block * SAMPLES
+        self.outputs, self.at = (np.empty(0), np.empty(0)), [0, 0]
 
     def simulate(self, value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
+        if self.at[value] + runs > len(self.outputs[value]):
+            assert [self.at[0] % SAMPLES, self.at[1] % SAMPLES] == [0, 0]
+            self.outputs, self.at = public(self.sample(self.rng, self.size)), [0, 0]
         self.at[value] += runs
         return self.outputs[value][self.at[value] - runs : self.at[value]]
 
 
-def refutations(outputs: tuple[np.ndarray, np.ndarray], claim: Claim, alpha: float, audits: int) -> int:
-    target = Drawn(outputs)
-    refuted = 0
-    for _ in range(audits):
-        verdict = audit(target, claim=claim, neighbours=(0, 1), samples=SAMPLES, rng=0, confidence=1 - alpha)
+def verdicts(
+    sample: Sample, seed: int | list[int], claim: Claim, alpha: float, bits: bool = False
+) -> Iterator[Verdict]:
+    target = Drawn(sample, seed)
+    for number in range(1, MOST + 1):
+        verdict = audit(target, claim=claim, neighbours=(0, 1), samples=SAMPLES, rng=0, confidence=1 - alpha, bits=bits)
         assert verdict.refuted or claim.also or verdict.epsilon_lower <= claim.epsilon
-        refuted += verdict.refuted
-    assert target.at == [audits * SAMPLES] * 2
-    return refuted
+        assert target.at[0] == target.at[1] == (number - 1) % 500 * SAMPLES + SAMPLES
+        yield verdict
 
 
 def public(outputs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -111,34 +123,25 @@ def public(outputs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarr
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian curve", "randomised response", "geometric"])
 def test_a_tight_mechanism_is_refuted_as_seldom_as_promised(mechanism: str, alpha: float) -> None:
     sample, claim = TIGHT[mechanism]
-    audits = AUDITS[alpha]
-    outputs = public(sample(np.random.default_rng([audits, round(1 / alpha)]), audits * SAMPLES))
-
-    refuted = refutations(outputs, claim, alpha, audits)
-
-    print(
-        f"{mechanism}: {refuted} of {audits} refuted at {alpha}, allowed {allowed(alpha)}, caught {caught(alpha):.2g}"
-    )
-    assert refuted <= allowed(alpha)
+    found = verdicts(sample, [6000 if alpha == 0.05 else 2500, round(1 / alpha)], claim, alpha)
+    assert keeps_its_level((one.refuted for one in found), alpha)
 
 
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_a_slightly_untight_mechanism_fails_the_calibration(mechanism: str) -> None:
     """The calibration is no formality: the same audits of a claim 40 % too small are counted as too many."""
     sample, claim = TIGHT[mechanism]
-    outputs = public(sample(np.random.default_rng(3), 500 * SAMPLES))
     too_small = Claim(0.6 * claim.epsilon, 0.6 * claim.delta, also=[(0.6 * e, 0.6 * d) for e, d in claim.also])
-
-    assert refutations(outputs, too_small, 0.05, 500) > allowed(0.05, 500)
+    assert not keeps_its_level((one.refuted for one in verdicts(sample, 3, too_small, 0.05)), 0.05)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "geometric"])
 def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechanism: str) -> None:
     """The same search and the same bound, but both on all samples."""
     sample, claim = TIGHT[mechanism]
-    audits, alpha, refuted = 2000, 0.05, 0
-    outputs = public(sample(np.random.default_rng(4), audits * SAMPLES))
-    for start in range(0, audits * SAMPLES, SAMPLES):
+    alpha, outputs = 0.05, public(sample(np.random.default_rng(4), 2000 * SAMPLES))
+
+    def unsplit(start: int) -> bool:
         book = Codebook()
         tables = [read(side[start : start + SAMPLES], SAMPLES, book, vectorised=True) for side in outputs]
         evidence = Evidence.of((tables[0], tables[1]), tuple(book.layouts), None)
@@ -146,23 +149,14 @@ def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechan
         counts = np.stack([event.partition.count(tables[i], evidence.real[i]) for i in (0, 1)])
         x, y = event.counts(counts)
         region = frontier(x, SAMPLES, y, SAMPLES, slope=event.slope, alpha=alpha)
-        refuted += region.refutes(*event.point)
+        return bool(region.refutes(*event.point))
 
-    assert refuted > allowed(alpha, audits)
+    assert not keeps_its_level(map(unsplit, range(0, 2000 * SAMPLES, SAMPLES)), alpha)
 
 
 def test_the_check_of_bit_patterns_is_as_seldom_wrong() -> None:
     """Noise that is safe in floating point, on a grid, is said to leak as seldom as promised; and bits=True refutes no
     more often than the promise either."""
-    alpha, audits = 0.05, 1200
-    outputs = public(laplace(np.random.default_rng(5), 2 * audits * SAMPLES))
-    target = Drawn(outputs)
-
-    verdicts = [
-        audit(target, claim=Claim(EPSILON), neighbours=(0, 1), samples=SAMPLES, rng=0, confidence=1 - alpha, bits=bits)
-        for bits in (False, True)
-        for _ in range(audits)
-    ]
-
-    assert sum(verdict.float_leak for verdict in verdicts[:audits]) <= allowed(alpha, audits)
-    assert sum(verdict.refuted for verdict in verdicts[audits:]) <= allowed(alpha, audits)
+    for bits in (False, True):
+        found = verdicts(laplace, 5, Claim(EPSILON), 0.05, bits)
+        assert keeps_its_level((one.refuted if bits else one.float_leak for one in found), 0.05)

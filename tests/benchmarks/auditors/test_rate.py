@@ -54,18 +54,25 @@ def test_resume_measures_nothing_again(module: Path, tmp_path: Path, capsys) -> 
     module.write_text("def never(*_):\n    raise AssertionError\n")
     assert rated(f"{module}:never", json=kept) == 0 and capsys.readouterr().out == first
 
-    for text, alpha in ((kept.read_text(), 0.01), ("[1]", 0.05)):
-        kept.write_text(text)
-        with pytest.raises(SystemExit, match="2"):
-            rated(f"{module}:never", json=kept, alpha=alpha)
-        assert kept.read_text() == text
+    module.write_text(MODULE)
+    assert rated(f"{module}:never", json=kept, alpha=0.01) == 0  # other settings are measured, and kept beside these
+    capsys.readouterr()
+    assert rated(f"{module}:never", json=kept) == 0 and capsys.readouterr().out == first
+
+
+def test_a_file_of_something_else_is_left_alone(module: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "mine.json").write_text("[1]")
+    with pytest.raises(SystemExit, match="2"):
+        rated(f"{module}:never", json=tmp_path / "mine.json")
+    assert (tmp_path / "mine.json").read_text() == "[1]" and "does not hold results" in capsys.readouterr().err
 
 
 def test_an_interruption_keeps_what_is_finished(module: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     with pytest.raises(KeyboardInterrupt):
         rated(f"{module}:never", f"{module}:stops", json=kept)
-    assert {one["estimator"] for one in json.loads(kept.read_text())["results"]} == {f"{module}:never"}
+    found = [json.loads(line)["result"]["estimator"] for line in kept.read_text().splitlines() if line]
+    assert found == [f"{module}:never"] * 4
 
 
 @pytest.mark.parametrize(

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
 from benchmark_scripts import experiment_script as script
 
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import CeiledBlocks
 
-ROOT = Path(__file__).parents[3]
-
-
-common, families = script("common"), script("distribution.label_families")
-
-
-def checks(report: Any) -> dict[str, bool]:
-    return {check.statement: check.holds for check in report.checks}
+frame, families = benchmark("frame"), script("distribution.label_families")
 
 
 def holds(report: Any, start: str) -> bool:
     """The check whose statement starts like this."""
-    found = [value for statement, value in checks(report).items() if statement.startswith(start)]
+    found = [value for statement, value in report.checks.items() if statement.startswith(start)]
     assert len(found) == 1, start
-    return found[0]
+    return bool(found[0])
 
 
 def drawn(report: Any) -> str:
-    return str(common.svg(report.draw))
-
-
-@pytest.mark.parametrize("file", sorted((ROOT / "benchmarks" / "experiments").rglob("dist_*.py")), ids=lambda f: f.stem)
-def test_every_experiment_belongs_to_the_page(file: Path) -> None:
-    assert script(f"{file.parent.name}.{file.stem}").PAGE == ROOT / "docs" / "online-distribution-learning.md"
+    return str(frame.svg(report.draw))
 
 
 # --- families --------------------------------------------------------------------------------------------------------
@@ -71,7 +59,7 @@ def test_risks_repeat() -> None:
 
 def test_printed_claims_are_refuted() -> None:
     report = script("distribution.dist_refutations").experiment(
-        common.Cells(), instances=((2, 100, 100),), horizons=(50, 70), labels=100
+        frame.Cells(), instances=((2, 100, 100),), horizons=(50, 70), labels=100
     )
     assert report.holds and "1.0619" in report.table
     assert "claimed" in drawn(report)
@@ -87,7 +75,7 @@ def test_a_refutation_that_fails_is_seen() -> None:
 
 def test_accounting() -> None:
     report = script("distribution.dist_accounting").experiment(
-        common.Cells(), cases=((4, 1.0, 1e-3),), shown=(4, 1.0, 1e-3)
+        frame.Cells(), cases=((4, 1.0, 1e-3),), shown=(4, 1.0, 1e-3)
     )
     assert report.holds and "4.284" in report.table
     assert "closed form" in drawn(report)
@@ -95,14 +83,14 @@ def test_accounting() -> None:
 
 def test_slopes() -> None:
     report = script("distribution.dist_slopes").experiment(
-        common.Cells(), rounds=(500, 1000, 2000), experts=(4, 8), runs=(4, 4), sweep=10**4, many=(4, 16)
+        frame.Cells(), rounds=(500, 1000, 2000), experts=(4, 8), runs=(4, 4), sweep=10**4, many=(4, 16)
     )
     assert holds(report, "every risk is below") and "no learning" in report.table
 
 
 def test_published_learners() -> None:
     module = script("distribution.dist_printed")
-    report = module.experiment(common.Cells(), rounds=(10**4,), runs=(4, 4, 2), vector_rounds=10**4)
+    report = module.experiment(frame.Cells(), rounds=(10**4,), runs=(4, 4, 2), vector_rounds=10**4)
     assert holds(report, "Algorithm 1 as published") and holds(report, "every risk")
     assert "no learning" in report.table and "random walk" in report.table
 
@@ -111,7 +99,7 @@ def test_the_random_walk_is_not_insensitive() -> None:
     """Another derivation of Algorithm 2's risk: at first that of no learning, then less and less of it."""
     module = script("distribution.dist_printed")
     shares = [
-        module.diffusion(True, n, steps=300, runs=100)["risk"] / families.unlearned(4, n) for n in (10**5, 10**7, 10**9)
+        module.diffusion(n, steps=300, runs=100)["risk"] / families.unlearned(4, n) for n in (10**5, 10**7, 10**9)
     ]
     assert 1.2 > shares[0] > shares[1] > shares[2] > 0.0
     assert shares[2] < 0.2
@@ -119,16 +107,14 @@ def test_the_random_walk_is_not_insensitive() -> None:
 
 def test_labels() -> None:
     report = script("distribution.dist_labels").experiment(
-        common.Cells(), copies=(1, 64), rounds=10**4, runs=(4, 4), unbounded_rounds=(100, 1000, 10**4)
+        frame.Cells(), copies=(1, 64), rounds=10**4, runs=(4, 4), unbounded_rounds=(100, 1000, 10**4)
     )
     assert holds(report, "every risk") and holds(report, "what the sums")
     assert "randomized-labels" in report.table and "one-bit" in report.table
 
 
 def test_contexts() -> None:
-    report = script("distribution.dist_contexts").experiment(
-        common.Cells(), rounds=500, runs=(4, 4), variant_rounds=500
-    )
+    report = script("distribution.dist_contexts").experiment(frame.Cells(), rounds=500, runs=(4, 4), variant_rounds=500)
     assert holds(report, "under every order") and holds(report, "every variant")
 
 
@@ -140,7 +126,7 @@ def test_nobody_agrees_with_the_truth_in_every_context() -> None:
 
 def test_lower_bound() -> None:
     report = script("distribution.dist_lower_bound").experiment(
-        common.Cells(), rounds=(1000, 3000, 10**4), runs=(4, 4), epsilons=(0.5, 3.0)
+        frame.Cells(), rounds=(1000, 3000, 10**4), runs=(4, 4), epsilons=(0.5, 3.0)
     )
     assert holds(report, "risk lies above") and holds(report, "no channel")
 
@@ -154,19 +140,19 @@ def test_a_channel_that_tells_too_much_is_seen() -> None:
 
 def test_selection() -> None:
     report = script("distribution.dist_selection").experiment(
-        common.Cells(), experts=(4,), rounds=(1000, 4000), trials=(60, 4, 2), alpha=0.6
+        frame.Cells(), experts=(4,), rounds=(1000, 4000), trials=(60, 4, 2), alpha=0.6
     )
     assert holds(report, "mean distances") and holds(report, "the median")
     assert "Scheffé" in report.table
 
 
 def test_baselines_of_selection_find_the_truth() -> None:
-    found = script("distribution.dist_selection").baselines("baselines", 4, 10**5, 50)
+    found = script("distribution.dist_selection").baselines(4, 10**5, 50)
     assert found == {"labels": 1.0, "tournament": 1.0}
-    assert script("distribution.dist_selection").baselines("baselines", 16, 10, 50)["tournament"] < 0.9
+    assert script("distribution.dist_selection").baselines(16, 10, 50)["tournament"] < 0.9
 
 
 def test_stream() -> None:
     pytest.importorskip("sklearn")
-    report = script("distribution.dist_stream").experiment(common.Cells(), rounds=(300,), runs=2)
+    report = script("distribution.dist_stream").experiment(frame.Cells(), rounds=(300,), runs=2)
     assert holds(report, "realisable: risk") and "misspecified" in report.table

@@ -5,119 +5,22 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from benchmark_scripts import benchmark
 from benchmark_scripts import experiment_script as script
 
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
 
-ROOT = Path(__file__).parents[3]
+frame = benchmark("frame")
 
 
-common = script("common")
-
-
-# --- what they share -------------------------------------------------------------------------------------------------
-
-
-def test_results_are_kept_until_their_sources_change(tmp_path: Path) -> None:
-    file, computed = tmp_path / "kept.jsonl", []
-
-    def compute() -> dict[str, Any]:
-        computed.append(1)
-        return {"value": math.inf, "pair": (0.1, True)}
-
-    first = common.Cells(file, "a")
-    assert first({"x": 1}, compute) == first({"x": 1}, compute) == {"value": math.inf, "pair": [0.1, True]}
-    with file.open("a") as out:
-        out.write('{"key": "interrup')
-    assert common.Cells(file, "a")({"x": 1}, compute)["pair"] == [0.1, True] and len(computed) == 1
-    common.Cells(file, "b")({"x": 1}, compute)
-    common.Cells()({"x": 1}, compute)
-    assert len(computed) == 3
-
-
-def test_a_line_after_an_interrupted_one_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "kept.jsonl"
-    file.write_text('{"key": "interrup')
-    common.Cells(file, "a")({"x": 1}, lambda: {"value": 1})
-    assert common.Cells(file, "a")({"x": 1}, lambda: {"value": 2}) == {"value": 1}
-
-
-def test_results_of_many_keys(tmp_path: Path) -> None:
-    keys = [{"x": x} for x in (3, 1, 2)]
-    cells = common.Cells(tmp_path / "kept.jsonl", "a")
-    cells({"computed by": "dict", "x": 1}, lambda: {"x": "known"})
-    expected = [{"x": 3}, {"x": "known"}, {"x": 2}]
-    assert cells.all(keys, dict, "numbers") == expected
-    again = common.Cells(tmp_path / "kept.jsonl", "a")
-    assert again.all(keys, dict, "numbers") == expected
-    assert again.all([{"x": 3.0}], abs_of, "others") == [{"abs": 3.0}]
-    assert again.all([{"x": 3}], abs_of, "others") == [{"abs": 3}]  # not what another function made of the same
-
-
-def abs_of(x: float) -> dict[str, float]:
-    return {"abs": abs(x)}
-
-
-def test_results_by_several_processes(tmp_path: Path) -> None:
-    keys = [{"x": x} for x in range(5)]
-    cells = common.Cells(tmp_path / "kept.jsonl", "a", workers=2)
-    cells({"computed by": "dict", "x": 1}, lambda: {"x": "known"})
-    expected = [{"x": 0}, {"x": "known"}, {"x": 2}, {"x": 3}, {"x": 4}]
-    assert cells.all(keys, dict, "numbers") == cells.all(keys, dict, "numbers") == expected
-    assert common.Cells(tmp_path / "kept.jsonl", "a").all(keys, dict, "numbers") == expected
-
-
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
-    page = "before\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\n"
-    new = common.replaced(page, "a", r"\1 new")
-    assert new == page.replace("old\n", "\n\\1 new\n\n")
-    assert common.replaced(new, "a", r"\1 new") == new
-    with pytest.raises(ValueError, match="markers"):
-        common.replaced(page, "c", "new")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (math.inf, "∞"),
-        (0.0, "0"),
-        (1.0, "1"),
-        (0.12345678, "0.1235"),
-        (123456.7, "123457"),
-        (1e-6, "1e-6"),
-        (1.234e9, "1.23e9"),
-    ]
-    + [(7, "7"), (True, "yes"), ("x", "x"), (-1234.56, "-1235")],
-)
-def test_numbers_in_tables(value: object, text: str) -> None:
-    assert common.shown(value) == text
-
-
-def test_a_check_that_fails_is_an_exit_status(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "docs" / "page.md"
-    page.parent.mkdir()
-    page.write_text("<!-- trial -->\n<!-- /trial -->\n")
-    monkeypatch.setattr(common, "ROOT", tmp_path)
-    monkeypatch.setattr(common, "PAGE", page)
-    monkeypatch.setattr(common, "FIGURES", page.parent / "figures")
-    for holds in (True, False):
-        report = common.Report(
-            common.markdown(["a"], [[1.5]]), (common.Check("it is so", holds),), lambda f: f.subplots(), "Nothing."
-        )
-        status = common.main("trial", lambda cells, r=report: r, ["--write", "--work", str(tmp_path / "work")])
-        assert status == (0 if holds else 1)
-        assert ("DOES NOT HOLD: it is so" in capsys.readouterr().out) is not holds
-        assert f"- it is so: {'yes' if holds else 'NO'}.\n\nWritten by" in page.read_text()
-    picture = (page.parent / "figures" / "trial.svg").read_text()
-    assert picture == common.svg(report.draw)  # the same text every time
-    assert "<svg" in picture
+def known(cells: Any, compute: Any, **key: Any) -> dict[str, Any]:
+    """A result that an experiment has computed."""
+    assert cells.knows(key, compute)
+    return dict(cells.one(compute, **key))
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------
@@ -125,14 +28,14 @@ def test_a_check_that_fails_is_an_exit_status(
 
 def test_marginals() -> None:
     module = script("lazy.lazy_marginals")
-    report = module.experiment(common.Cells(), batches=30)
+    report = module.experiment(frame.Cells(), batches=30)
     assert report.holds
     assert module.demonstration(30, 0.0, 0.05)["distance"] == pytest.approx(0.163, abs=5e-4)
     assert module.farthest(2, 8, 1.0)["distance"] < 1e-12 < module.farthest(2, 8, 0.99)["distance"]
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
     assert report.table.count("< 1e-12") == 8
     # Over two batches the promised distances are not there yet, and the report says so.
-    assert [check.holds for check in module.experiment(common.Cells(), batches=2).checks] == [True, True, False]
+    assert list(module.experiment(frame.Cells(), batches=2).checks.values()) == [True, True, False]
 
 
 # --- regret ----------------------------------------------------------------------------------------------------------
@@ -159,12 +62,12 @@ def test_alternating_regret_is_the_learners() -> None:
 
 def test_refutations() -> None:
     module = script("lazy.lazy_refutations")
-    report = module.experiment(common.Cells(), powers=(8, 12, 16), streams=60)
+    report = module.experiment(frame.Cells(), powers=(8, 12, 16), streams=60)
     assert report.holds
     batched, single = module.alternating_regret(9_999_960, 30, 1e-4)
     assert batched - single == pytest.approx(3625, rel=1e-4)
     assert report.table.count("\n| A |") == 3
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
 
 
 # --- privacy ---------------------------------------------------------------------------------------------------------
@@ -172,14 +75,14 @@ def test_refutations() -> None:
 
 def test_certified() -> None:
     module = script("lazy.lazy_certified")
-    report = module.experiment(common.Cells(), settings=module.SETTINGS[:1], lengths=(3, 10, 50), random=6)
+    report = module.experiment(frame.Cells(), settings=module.SETTINGS[:1], lengths=(3, 10, 50), random=6)
     assert report.holds
-    row = module.measured(module.SETTINGS[0])
+    row = module.measured(*module.SETTINGS[0])
     assert row["full"] == pytest.approx(1.129, abs=1e-3)
     assert row["certified"] == pytest.approx(1.426, abs=2e-3)
     assert row["printed"] == pytest.approx(12.82, abs=0.01)
     assert row["dartboard"] < row["certified"] and not row["applies"]
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
 
 
 CHEAP_DEFECTS = ("ratio inverted", "draws one batch late", "p taken for the chance of keeping", "shadow is the action")
@@ -187,23 +90,23 @@ CHEAP_DEFECTS = ("ratio inverted", "draws one batch late", "p taken for the chan
 
 def test_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("lazy.lazy_audits")
-    cells = common.Cells()
+    cells = frame.Cells()
     few = ((None, "run"), (None, "actions"), ("no fake switches", "run"), ("unclipped losses", "run"))
     monkeypatch.setattr(module, "CASES", {"L2P": few})
     report = module.experiment(cells, names=("L2P",), samples=5_000, defects=CHEAP_DEFECTS)
     assert report.holds
     assert report.table.count("| refuted |") == 2 and report.table.count("| ratio inverted |") == 1
-    case = {"learner": "L2P", "mutation": "unclipped losses", "view": "run", "samples": 5_000}
-    row = cells(case, lambda: {})
+    case = {"mutation": "unclipped losses", "view": "run", "samples": 5_000}
+    row = known(cells, module.measured, name="L2P", **case)
     assert row["exact"] > 1.2 * row["claimed"] and 100 < row["needed"] < row["samples"]
-    correct = cells({**case, "mutation": None}, lambda: {})
+    correct = known(cells, module.measured, name="L2P", **(case | {"mutation": None}))
     assert correct["needed"] == math.inf and correct["samples"] == 5_000
-    assert cells({"defect": "ratio inverted"}, lambda: {})["mutant"] == pytest.approx(0.3207, abs=1e-4)
+    assert known(cells, module.defect, name="ratio inverted")["mutant"] == pytest.approx(0.3207, abs=1e-4)
 
 
 def test_audits_of_every_defect_and_of_the_dartboard() -> None:
     module = script("lazy.lazy_audits")
-    report = module.experiment(common.Cells(), names=("dartboard", "L2P, p = 0.05"), samples=5_000)
+    report = module.experiment(frame.Cells(), names=("dartboard", "L2P, p = 0.05"), samples=5_000)
     assert report.holds
     assert report.table.count("| refuted |") == 11
 
@@ -212,8 +115,8 @@ def test_a_defect_that_does_not_show_is_reported(monkeypatch: pytest.MonkeyPatch
     module = script("lazy.lazy_audits")
     shown = {"none": ("a number", lambda: (1.0, 0.5, 1.0))}
     monkeypatch.setattr(module, "DEFECTS", shown)
-    report = module.experiment(common.Cells(), names=(), defects=("none",))
-    assert [check.holds for check in report.checks] == [True, True, False]
+    report = module.experiment(frame.Cells(), names=(), defects=("none",))
+    assert list(report.checks.values()) == [True, True, False]
 
 
 # --- regret at a certified epsilon -----------------------------------------------------------------------------------
@@ -238,16 +141,16 @@ def test_streams_are_losses(experts: int) -> None:
 
 def test_regret() -> None:
     module = script("lazy.lazy_regret")
-    cells = common.Cells()
+    cells = frame.Cells()
     report = module.experiment(cells, lengths=(300,), sizes=(2,), epsilons=(0.5, 2.0))
     assert report.holds
-    row = cells({"computed by": "measured", "rounds": 300, "experts": 2, "epsilon": 2.0}, lambda: {})
+    row = known(cells, module.measured, rounds=300, experts=2, epsilon=2.0)
     assert set(row["regret"]) == set(module.LEARNERS) and set(row["certified"]) == set(module.LEARNERS[:-1])
     # Learners that are scaled to the target use it up.
     assert all(row["certified"][name] > 1.9 for name in ("L2P, frozen shadow", "dartboard, budget"))
     assert row["bound"]["dartboard"] < row["bound"]["L2P, frozen shadow"] < row["bound"]["L2P"]
     assert row["bound"]["not private"] == pytest.approx(math.sqrt(300 * math.log(2) / 2))
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
 
 
 def test_regret_is_the_learners() -> None:
@@ -293,20 +196,21 @@ def test_lazy_losses_are_those_of_single_runs() -> None:
 
 def test_convex_of_examples() -> None:
     """Logistic losses, whose measures have no closed form: points are drawn by rejection, with a certificate."""
-    row = script("lazy.lazy_convex").measured(("logistic", "ball", 2, 60, "tangent"), 2.0, 20)
+    row = script("lazy.lazy_convex").measured("logistic", "ball", 2, 60, "tangent", 2.0, 20)
     assert 0.0 < row["lazy"]["mean"] < row["lazy"]["bound"]
     assert row["lazy"]["certified"] <= 2.0
 
 
 def test_convex() -> None:
     module = script("lazy.lazy_convex")
-    case, cells = ("drift", "ball", 1, 200, "closed form"), common.Cells()
+    case, cells = ("drift", "ball", 1, 200, "closed form"), frame.Cells()
     report = module.experiment(cells, cases=(case,), epsilons=(2.0,), lengths=(500, 1_000_000), runs=20)
     assert report.holds
-    row = cells({"computed by": "measured", "case": list(case), "epsilon": 2.0, "runs": 20}, lambda: {})
+    names = ("name", "shape", "dimension", "rounds", "sampler")
+    row = known(cells, module.measured, **dict(zip(names, case, strict=True)), epsilon=2.0, runs=20)
     assert 0.0 < row["lazy"]["mean"] < row["lazy"]["bound"]
     assert 1.9 < row["lazy"]["certified"] <= 2.0 and row["ftrl"]["certified"] == pytest.approx(2.0)
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
 
 
 # --- real data -------------------------------------------------------------------------------------------------------
@@ -317,14 +221,14 @@ def test_stream_of_people() -> None:
     losses = module.errors("wine")
     assert losses.shape == (142, 8) and set(np.unique(losses)) == {0.0, 1.0}
     np.testing.assert_array_equal(losses, module.errors("wine"))
-    cells = common.Cells()
+    cells = frame.Cells()
     report = module.experiment(cells, data=("wine",), epochs=(1, 2))
     assert report.holds
-    row = cells({"data": "wine", "epochs": 2, "epsilon": 2.0}, lambda: {})
+    row = known(cells, module.measured, name="wine", epochs=2, epsilon=2.0)
     assert row["rounds"] == 284 and row["people"] == 142
     assert 1.9 < row["certified"] <= 2.0 and row["claimed"] < 1.0
     assert row["best"] == pytest.approx(losses.mean(axis=0).min()) and row["guess"] == pytest.approx(losses.mean())
-    assert common.svg(report.draw).count("<svg") == 1
+    assert frame.svg(report.draw).count("<svg") == 1
 
 
 # --- the lower bound -------------------------------------------------------------------------------------------------
@@ -332,7 +236,7 @@ def test_stream_of_people() -> None:
 
 def test_lower_bound() -> None:
     module = script("lazy.lazy_lower_bound")
-    report = module.experiment(common.Cells(), settings=((10**6, 1e-2),), runs=((10**4, 0.05),), streams=8)
+    report = module.experiment(frame.Cells(), settings=((10**6, 1e-2),), runs=((10**4, 0.05),), streams=8)
     assert report.holds
     row = module.exact(10**6, 1e-2)
     assert row["epoch"] == 4
