@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from benchmarks.frame import Row, compare, seconds
 from benchmarks.learners.lazy import COLUMNS, compared
-from hockeystick.learners import FedStoch, FedSVT, Sizes, StochSetting, certified_phases
+from hockeystick.learners import FedStoch, FedSVT
+from hockeystick.learners.federated import Sizes, StochSetting, certified_phases
 
 CLIENTS, EXPERTS, ROUNDS = 1000, 100, 2**14
 _BLOCK = 64  # rounds

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import ModuleType
 
 PARTS = ("accounting", "mechanisms", "learners", "audits")
-PACKAGES = tuple(f"hockeystick.{part}" for part in PARTS)
+_ROOMS = ("lazy", "federated", "divergence", "distribution", "smoothed", "experts", "network")
+PACKAGES = (*(f"hockeystick.{part}" for part in PARTS), *(f"hockeystick.learners.{room}" for room in _ROOMS))
+"""Packages with public names; a name that two of them give belongs to the inner one."""
 FACE = "hockeystick"
 BLOCK = re.compile(r"^:::\{public-api\} (\S+)\n(.*?)^:::$", re.DOTALL | re.MULTILINE)
 """A block of an API page: a package, and words that name modules of it; or a module by itself, and ``*``."""
@@ -38,10 +40,15 @@ def public() -> dict[str, object]:
 
 
 def public_in(where: str) -> list[str]:
-    """The public names of a package or module: its ``__all__``; without one, the classes and functions it defines."""
+    """The public names of a package or module: its ``__all__``; without one, the classes and functions it defines.
+
+    What a package inside gives as well is left out, and so are these packages.
+    """
     module = import_module(where)
     if hasattr(module, "__all__"):
-        return list(module.__all__)
+        inside = {name for one in PACKAGES if one.startswith(f"{where}.") for name in import_module(one).__all__}
+        packages = {one.rpartition(".")[2] for one in PACKAGES} if where in PACKAGES else set()
+        return [name for name in module.__all__ if name not in inside | packages]
     own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == where]
     return [name for name in own if not name.startswith("_") and _is_definition(getattr(module, name))]
 
@@ -74,10 +81,23 @@ def _by_facade() -> dict[str, str]:
     face, events = import_module("hockeystick"), import_module("hockeystick.events")
     found = {f"hs.{full.removeprefix('hockeystick.')}": full for full in public()}
     found |= {f"hs.events.{name}": f"hockeystick.accounting.{name}" for name in events.__all__}
+    found |= {f"hs.{outer.removeprefix('hockeystick.')}": full for outer, full in _by_outer().items()}
     for name in face.__all__:
         same = [full for full in _by_last_part().get(name, []) if public()[full] is getattr(face, name)]
         found |= {f"hs.{name}": same[0]} if same else {}
     return found
+
+
+@cache
+def _by_outer() -> dict[str, str]:
+    """``hockeystick.learners.LazyExperts`` -> the name in the package inside that gives it, too."""
+    return {
+        f"{outer}.{name}": f"{inner}.{name}"
+        for outer in PACKAGES
+        for inner in PACKAGES
+        if inner.startswith(f"{outer}.")
+        for name in set(import_module(outer).__all__) & set(import_module(inner).__all__)
+    }
 
 
 def meant(name: str, package: str | None = None) -> str | None:
@@ -86,8 +106,8 @@ def meant(name: str, package: str | None = None) -> str | None:
     ``name`` may be full, through ``hs`` or a part (``audits.Claim``), where it is defined, or the last part alone.
     """
     for written in (name, f"{package}.{name}"):
-        if written in public() or written in _by_home():
-            return _by_home().get(written, written)
+        if written in public() or written in _by_home() or written in _by_outer():
+            return _by_home().get(written, _by_outer().get(written, written))
     if "." in name and (full := _by_facade().get(name) or _by_facade().get(f"hs.{name}")):
         return full
     candidates = _by_last_part().get(name, [])
@@ -105,7 +125,7 @@ def homes(package: str) -> dict[str, list[str]]:
     if not hasattr(import_module(package), "__path__"):
         return {"": sorted(public_in(package), key=lambda name: line(package, name))}
     found: dict[str, list[str]] = {}
-    for name in import_module(package).__all__:
+    for name in public_in(package):
         if package != FACE or is_of_the_face(name):
             found.setdefault(home(package, name), []).append(name)
     return {module: sorted(names, key=lambda name: line(package, name)) for module, names in sorted(found.items())}

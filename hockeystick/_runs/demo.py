@@ -28,8 +28,9 @@ from hockeystick.audits.catalogue.lazy.experts import LazyTarget, lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, PrintedGuarantee, paper_epsilon
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, PrintedGuarantee
 from hockeystick.learners.common.exact_loss import LossLaw
+from hockeystick.learners.lazy import paper_epsilon
 from hockeystick.learners.lazy.experts.setting import Variant
 
 Progress = Callable[[str, int, int], None]

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from hockeystick._runs.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
 from hockeystick._runs.lazy_streams import Stream, domain_of
-from hockeystick.learners import ClosedFormSampler, LazyConvex, LazyExperts, TangentSampler
+from hockeystick.learners import LazyConvex, LazyExperts
+from hockeystick.learners.lazy import ClosedFormSampler, TangentSampler
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, RegressionLosses, checked_losses
 from hockeystick.learners.lazy.experts.setting import Variant
 

@@ -11,7 +11,7 @@ from hockeystick._runs.bundled_data import classifier_errors, logistic_losses
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import Hidden, unchained
 from hockeystick.audits.targets.array_files import UnreadableArrayError, is_archive, map_array, read_archive
-from hockeystick.learners import LinearLosses
+from hockeystick.learners.lazy import LinearLosses
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, Domain
 
 _REMEDY = "write a table of floats, one row per round, with numpy.save"

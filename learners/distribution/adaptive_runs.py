@@ -94,7 +94,8 @@ class InteractiveDistribution:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import InteractiveDistribution, LabelTable, OnlineDistribution
+        >>> from hockeystick.learners import InteractiveDistribution, OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
         >>> learner = InteractiveDistribution(OnlineDistribution.build(candidates, rounds=100, epsilon=2.0))
         >>> runs = learner.simulate(1, np.random.default_rng(1), 5, rounds=20)

@@ -66,7 +66,8 @@ class AnytimeDistribution:
         InvalidArgumentError: ``make`` is not callable.
 
     Example:
-        >>> from hockeystick.learners import AnytimeDistribution, LabelTable, OnlineDistribution
+        >>> from hockeystick.learners import AnytimeDistribution, OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
         >>> learner = AnytimeDistribution(lambda n: OnlineDistribution.build(candidates, rounds=n, epsilon=1.0))
         >>> [(epoch.first, epoch.rounds) for epoch in learner.epochs(20)]

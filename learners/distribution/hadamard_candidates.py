@@ -55,7 +55,7 @@ class HadamardClass:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import HadamardClass
+        >>> from hockeystick.learners.distribution import HadamardClass
         >>> HadamardClass(1, lean=0.5).hypotheses().tables.tolist()  # one pair over 2 labels
         [[0.0, 1.0], [0.25, 0.75]]
         >>> round(HadamardClass.hardest(8, rounds=10_000, epsilon=1.0).lean, 4)

@@ -148,7 +148,8 @@ class HypothesisSelection:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import HypothesisSelection, LabelTable, OnlineDistribution
+        >>> from hockeystick.learners import HypothesisSelection, OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
         >>> learner = OnlineDistribution.build(candidates, rounds=500, epsilon=2.0)
         >>> selection = HypothesisSelection(learner=learner, batches=3)
@@ -278,7 +279,8 @@ class ScheffeSelection:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import LabelTable, ScheffeSelection
+        >>> from hockeystick.learners import ScheffeSelection
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
         >>> baseline = ScheffeSelection(candidates=candidates, epsilon=2.0, persons=600)
         >>> baseline.simulate(2, np.random.default_rng(1), 4).tolist()

@@ -85,7 +85,8 @@ class OnlineDistribution:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import LabelTable, OnlineDistribution
+        >>> from hockeystick.learners import OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
         >>> learner = OnlineDistribution.build(candidates, rounds=1000, epsilon=1.0)
         >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)

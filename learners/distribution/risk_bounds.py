@@ -305,7 +305,7 @@ def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Liter
         epsilon: > 0.
 
     Example:
-        >>> from hockeystick.learners import choose_channel
+        >>> from hockeystick.learners.distribution import choose_channel
         >>> [choose_channel(experts=16, labels=m, epsilon=1.0) for m in (4, 100)]
         ['randomized-labels', 'one-bit']
     """

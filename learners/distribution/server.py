@@ -46,7 +46,8 @@ class DistributionServer:
         InvalidArgumentError: it is not an ``OnlineDistribution``.
 
     Example:
-        >>> from hockeystick.learners import DistributionServer, LabelTable, OnlineDistribution
+        >>> from hockeystick.learners import DistributionServer, OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> from hockeystick.mechanisms import SimulationNoise
         >>> learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=50, epsilon=4.0)
         >>> server, noise = DistributionServer(learner), SimulationNoise(1)

@@ -95,7 +95,7 @@ class Smoothed(CountLogarithm):
         InvalidArgumentError: ``pseudo_count`` is not in [1e-9, 1e9].
 
     Example:
-        >>> from hockeystick.learners import Smoothed
+        >>> from hockeystick.learners.divergence import Smoothed
         >>> Smoothed(1.0).logarithms([0, 5, 15], records=20, symbols=3).round(3)
         array([-3.135, -1.344, -0.363])
         >>> round(Smoothed(1.0).largest_rise(), 3), round(Smoothed(0.01).largest_rise(), 3)  # sensitivities
@@ -128,7 +128,7 @@ class Harmonic(CountLogarithm):
     A record moves a logarithm by 1/(h + 1) <= 1.
 
     Example:
-        >>> from hockeystick.learners import Harmonic
+        >>> from hockeystick.learners.divergence import Harmonic
         >>> Harmonic().logarithms([0, 5, 15], records=20, symbols=3).round(3), round(Harmonic().largest_rise(), 3)
         (array([-3.598, -1.314, -0.28 ]), 1.0)
     """
@@ -164,7 +164,7 @@ class AssumedCounts(CountLogarithm):
         InvalidArgumentError: ``least`` is not an integer >= 1.
 
     Example:
-        >>> from hockeystick.learners import AssumedCounts
+        >>> from hockeystick.learners.divergence import AssumedCounts
         >>> rule = AssumedCounts(5)
         >>> rule.logarithms([5, 15], records=20, symbols=2).round(3), round(rule.largest_rise(), 3)
         (array([-1.386, -0.288]), 0.182)

@@ -79,7 +79,7 @@ class LabelledRecords:
         InvalidDataError: the shapes differ, or numbers are out of range.
 
     Example:
-        >>> from hockeystick.learners import LabelledRecords
+        >>> from hockeystick.learners.divergence import LabelledRecords
         >>> shape = {"client_count": 2, "label_count": 2, "symbol_count": 3}
         >>> records = LabelledRecords(clients=[0, 0, 1, 1], labels=[0, 1, 0, 1], symbols=[2, 0, 2, 1], **shape)
         >>> records.counts(0).total(), records.law(1).round(2)

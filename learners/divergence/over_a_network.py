@@ -53,7 +53,8 @@ def kl_server(estimator: DistributedKL, *, simulated: bool) -> Server[NoisyCount
     Example:
         >>> import numpy as np
         >>> from hockeystick.learners import ClientCounts, DistributedKL, QueryAverage
-        >>> from hockeystick.learners import InProcess, KLClient, conduct, kl_server
+        >>> from hockeystick.learners.divergence import KLClient, kl_server
+        >>> from hockeystick.learners.network import InProcess, conduct
         >>> data = ClientCounts.of_records([0, 1, 2], [0, 0, 1], times=[40, 50, 60], symbol_count=2)
         >>> average = QueryAverage.drawn([0.5, 0.5], data.records(), samples=10, rng=np.random.default_rng(1))
         >>> plan = DistributedKL.calibrated(average, epsilon=1.0, delta=0.0, law="polya")

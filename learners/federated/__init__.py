@@ -1,1 +1,5 @@
 """Federated experts: hedging under noise, limited updates, lower bounds."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

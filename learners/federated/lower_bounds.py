@@ -205,7 +205,7 @@ class PackingAdversary:
         entries: q in 1 .. m T.
 
     Example:
-        >>> from hockeystick.learners import PackingAdversary
+        >>> from hockeystick.learners.federated import PackingAdversary
         >>> adversary = PackingAdversary(clients=2, rounds=3, experts=2, entries=3)
         >>> adversary.average(0).tolist()  # expert 0 never loses; half of round 1 and all of round 2 are changed
         [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0]]

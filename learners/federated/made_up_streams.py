@@ -128,7 +128,7 @@ class UniformLosses(FederatedStream):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import UniformLosses
+        >>> from hockeystick.learners.federated import UniformLosses
         >>> stream = UniformLosses(clients=3, rounds=1000, experts=4, best=2)
         >>> [block.shape for block in stream.blocks(np.random.default_rng(1), block=600)]
         [(3, 600, 4), (3, 400, 4)]
@@ -163,7 +163,7 @@ class BernoulliLosses(FederatedStream):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import BernoulliLosses
+        >>> from hockeystick.learners.federated import BernoulliLosses
         >>> stream = BernoulliLosses(clients=2, rounds=1000, experts=3, low=0.1, high=0.9)
         >>> stream.losses(np.random.default_rng(1)).mean(axis=(0, 1)).round(1).tolist()
         [0.5, 0.9, 0.2]
@@ -192,7 +192,7 @@ class OneGoodExpert(FederatedStream):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import OneGoodExpert
+        >>> from hockeystick.learners.federated import OneGoodExpert
         >>> stream = OneGoodExpert(clients=2, rounds=1000, experts=3, gap=0.4, best=1)
         >>> stream.losses(np.random.default_rng(1)).mean(axis=(0, 1)).round(1).tolist()
         [0.5, 0.1, 0.5]
@@ -231,7 +231,7 @@ class ClassDistributions(FederatedStream):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import ClassDistributions
+        >>> from hockeystick.learners.federated import ClassDistributions
         >>> stream = ClassDistributions(clients=2, rounds=5, experts=3, form="distributions")
         >>> stream.losses(np.random.default_rng(1)).sum(axis=2).round(6).tolist()
         [[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
@@ -285,7 +285,7 @@ class Targets(FederatedStream):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import Targets
+        >>> from hockeystick.learners.federated import Targets
         >>> points = Targets(clients=2, rounds=500, experts=3).losses(np.random.default_rng(1))
         >>> round(float(points.mean(axis=(0, 1)).sum()), 1)  # the mean is near y*, whose coordinates sum to 1
         1.0
@@ -317,7 +317,7 @@ def hard_gap(*, clients: int, records: int, experts: int, noise: float) -> float
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import hard_gap
+        >>> from hockeystick.learners.federated import hard_gap
         >>> round(hard_gap(clients=100, records=64, experts=16, noise=0.01), 4)
         0.0308
     """

@@ -163,7 +163,7 @@ def scaled_losses(losses: npt.ArrayLike, *, sensitivity: float = 1.0) -> FloatAr
         InvalidArgumentError: a loss outside [0, sensitivity], NaN, or a sensitivity that is not positive.
 
     Example:
-        >>> from hockeystick.learners import scaled_losses
+        >>> from hockeystick.learners.federated import scaled_losses
         >>> scaled_losses([[0.0, 2.5, 5.0]], sensitivity=5).tolist()
         [[0.0, 0.5, 1.0]]
     """
@@ -195,7 +195,7 @@ def assigned(losses: npt.ArrayLike, *, clients: int, rng: np.random.Generator) -
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import assigned
+        >>> from hockeystick.learners.federated import assigned
         >>> assigned(np.random.default_rng(1).random((100, 18)), clients=8, rng=np.random.default_rng(2)).shape
         (8, 12, 18)
     """
@@ -220,7 +220,7 @@ def read_movielens(folder: str | Path) -> Ratings:
 
     Example:
         >>> import pathlib, tempfile
-        >>> from hockeystick.learners import read_movielens
+        >>> from hockeystick.learners.federated import read_movielens
         >>> folder = pathlib.Path(tempfile.mkdtemp())
         >>> _ = (folder / "movies.dat").write_text("1::Alien::Horror|Sci-Fi\\n2::Heat::Crime\\n")
         >>> _ = (folder / "ratings.dat").write_text("7::1::5::0\\n7::2::3::0\\n9::2::4::0\\n")
@@ -306,7 +306,7 @@ def synthetic_ratings(rng: np.random.Generator, *, people: int = 6040) -> Rating
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import synthetic_ratings
+        >>> from hockeystick.learners.federated import synthetic_ratings
         >>> ratings = synthetic_ratings(np.random.default_rng(1), people=200)
         >>> ratings.best_genre("mean")
         'Film-Noir'

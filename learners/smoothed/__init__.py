@@ -1,1 +1,5 @@
 """Smoothed online learning and private query release."""
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -192,13 +192,13 @@ def test_what_was_untyped_is_refused_in_words() -> None:
     with pytest.raises(InvalidArgumentError, match="neighboring_relation"):
         accounting.Accountant(0.0)
     with pytest.raises(InvalidArgumentError, match="records"):
-        learners.Harmonic().least_rise(records=0)
+        learners.divergence.Harmonic().least_rise(records=0)
     with pytest.raises(InvalidArgumentError, match="epsilon"):
         mechanisms.DiscreteGaussian.calibrated(epsilon=Decimal("1E-400"), delta=1e-16)  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="losses"):
-        learners.batch_sums(np.zeros(5), 2)
+        learners.experts.batch_sums(np.zeros(5), 2)
     with pytest.raises(InvalidArgumentError, match="batch"):
-        learners.batch_sums(np.zeros((5, 2)), 0)
+        learners.experts.batch_sums(np.zeros((5, 2)), 0)
     for odd in ({"confidence": 2.0}, {"confidence": math.nan}, {"count": 11}, {"count": [-1]}, {"trials": -1}):
         with pytest.raises(InvalidArgumentError):
             clopper_pearson(**({"count": 3, "trials": 10, "confidence": 0.9} | odd))
@@ -210,5 +210,5 @@ def test_what_was_untyped_is_refused_in_words() -> None:
 def test_numbers_at_the_end_of_their_domain_give_a_bound_and_no_warning() -> None:
     assert accounting.epsilon(events.PermuteAndFlip(2**64), 1e-6).upper >= 2.0**64
     assert accounting.epsilon(events.LogLipschitz(1e308), 1e-6).upper >= 1e308
-    sizes = learners.Sizes(clients=3, experts=3, epsilon=1.0, lipschitz=Decimal("0.1"))  # type: ignore[arg-type]
+    sizes = learners.federated.Sizes(clients=3, experts=3, epsilon=1.0, lipschitz=Decimal("0.1"))
     assert sizes.lipschitz == 0.1 and sizes.phase(4, 1, 2).scales

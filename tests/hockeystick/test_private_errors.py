@@ -63,11 +63,15 @@ def bad_values(good: Any) -> Iterator[Any]:
         where = np.zeros(918, int)
         yield learners.ClientCounts.of_records(where, where, symbol_count=7)
         yield np.full((4, 4), NUMBER)
-    if isinstance(good, learners.LinearLosses):
+    if isinstance(good, learners.lazy.LinearLosses):
         n, d = good.gradients.shape
         steep = np.full((n, d), NUMBER)
-        yield from (learners.LinearLosses(steep), learners.LinearLosses(steep[:, :1]), learners.QuadraticLosses(steep))
-        yield learners.RegressionLosses(steep, np.ones(n))
+        yield from (
+            learners.lazy.LinearLosses(steep),
+            learners.lazy.LinearLosses(steep[:, :1]),
+            learners.lazy.QuadraticLosses(steep),
+        )
+        yield learners.lazy.RegressionLosses(steep, np.ones(n))
 
 
 def doors(name: str) -> Iterator[tuple[str, str, Callable[..., Any]]]:

@@ -22,17 +22,10 @@ from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.events.noise import integer_noise
 from hockeystick.accounting.graph.parts import nodes
 from hockeystick.accounting.losses import dominating_pairs, integer_noise_tables
-from hockeystick.learners import (
-    AssumedCounts,
-    BinarySearch,
-    Blocks,
-    Box,
-    CellConcentration,
-    Harmonic,
-    Smoothed,
-    UniformCube,
-    UniformLosses,
-)
+from hockeystick.learners.divergence import AssumedCounts, Harmonic, Smoothed
+from hockeystick.learners.federated import UniformLosses
+from hockeystick.learners.lazy import Box
+from hockeystick.learners.smoothed import BinarySearch, Blocks, CellConcentration, UniformCube
 from hockeystick.learners.smoothed.nets import net_bounds
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers import added_integers
@@ -341,10 +334,12 @@ def test_the_counts_of_a_rise_are_checked(rule, bad):
         lambda: learners.LazyConvex.calibrated(
             rounds=10**6, domain=Box.cube(2, 1.0), lipschitz=1.0, epsilon=5e-324, delta=5e-324
         ),
-        lambda: learners.paper_stmt_3_10(rounds=10**6, experts=2, epsilon=5e-324, delta=0.5),
-        lambda: learners.paper_proof_3_10(rounds=10**6, experts=2, epsilon=1.0, delta=5e-324),
-        lambda: learners.paper_3_12(rounds=10, domain=Box.cube(2, 1.0), lipschitz=1.0, epsilon=5e-324, delta=0.9999),
-        lambda: learners.paper_epsilon(
+        lambda: learners.lazy.paper_stmt_3_10(rounds=10**6, experts=2, epsilon=5e-324, delta=0.5),
+        lambda: learners.lazy.paper_proof_3_10(rounds=10**6, experts=2, epsilon=1.0, delta=5e-324),
+        lambda: learners.lazy.paper_3_12(
+            rounds=10, domain=Box.cube(2, 1.0), lipschitz=1.0, epsilon=5e-324, delta=0.9999
+        ),
+        lambda: learners.lazy.paper_epsilon(
             rounds=10**6, batch=1, learning_rate=0.1, fake_switch_probability=0.5, delta=5e-324
         ),
     ],
@@ -357,7 +352,7 @@ def test_a_target_that_leaves_the_floats_is_refused(call):
 def test_no_plan_of_a_net_is_sought_where_every_choice_is_as_good_as_none(monkeypatch):
     calls = spied(monkeypatch, net_bounds, "net_bound")
     with pytest.raises(InvalidArgumentError, match="too few"):
-        learners.plan_net(vc_dimension=10**6, sigma=1e-300, records=10**6, epsilon=1e-12, failure=1e-300)
+        learners.smoothed.plan_net(vc_dimension=10**6, sigma=1e-300, records=10**6, epsilon=1e-12, failure=1e-300)
     assert len(calls) <= 100
 
 
@@ -389,5 +384,5 @@ def test_a_domain_larger_than_floats_is_refused():
 @pytest.mark.parametrize("degree", [54, 10**6, 2**53])
 def test_monomials_beyond_whole_floats_are_not_counted(degree):
     with pytest.raises(InvalidArgumentError, match=r"^degree="):
-        _ = learners.PolynomialThresholds(degree, degree).vc_dimension
-    assert learners.PolynomialThresholds(53, 53).vc_dimension == math.comb(106, 53)
+        _ = learners.smoothed.PolynomialThresholds(degree, degree).vc_dimension
+    assert learners.smoothed.PolynomialThresholds(53, 53).vc_dimension == math.comb(106, 53)

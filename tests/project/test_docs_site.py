@@ -60,7 +60,7 @@ def described(full: str) -> bool:
         return True
     if where in (names.FACE, *names.PACKAGES):
         return name in importlib.import_module(where).__all__ or name in names.homes(where)
-    package = next((one for one in names.PACKAGES if where.startswith(f"{one}.")), "")
+    package = max((one for one in names.PACKAGES if where.startswith(f"{one}.")), key=len, default="")
     if not package:
         return False
     home = where.removeprefix(f"{package}.")

@@ -22,18 +22,15 @@ from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners import (
-    Ball,
     LazyConvex,
     LazyExperts,
     LazyTransform,
-    MultiplicativeMeasure,
     NormalisedLazyExperts,
-    ParallelEpochLearner,
-    PointMeasure,
     PrivateFTRL,
     ShrinkingDartboard,
     TreeExperts,
 )
+from hockeystick.learners.lazy import Ball, MultiplicativeMeasure, ParallelEpochLearner, PointMeasure
 
 STATED_AT = 1e-5
 """The delta of the claims."""

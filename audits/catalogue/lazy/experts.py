@@ -5,7 +5,7 @@ A target is called as ``f(losses, rng, runs)`` and returns one number per run: t
 streams under the target's own law. It is a public function of the adversary's view, so an audit of it tests the claim.
 
 The broken variants have the mistakes that matter in practice (see :mod:`hockeystick.audits.catalogue.lazy.mutants`).
-Each of them is a :class:`~hockeystick.learners.LazyChain`, whose exact privacy loss is known; so is the number of
+Each of them is a :class:`~hockeystick.learners.lazy.LazyChain`, whose exact privacy loss is known; so is the number of
 samples that an audit needs (:func:`hockeystick.audits.catalogue.lazy.samples_needed.samples_needed`).
 """
 
@@ -20,7 +20,8 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.catalogue.lazy.mutants import MUTATIONS, Mutation, mutant_chain
 from hockeystick.audits.catalogue.lazy.views import VIEWS, View, exact_view_loss, statistic
-from hockeystick.learners import ExactLoss, LazyChain, LazyExperts
+from hockeystick.learners import ExactLoss, LazyExperts
+from hockeystick.learners.lazy import LazyChain
 
 _ENTRIES = 1 << 24  # of a transcript array that is drawn at once
 

@@ -26,7 +26,9 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners import LazyChain, LazyExperts, Transcripts, batch_sums
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.experts import batch_sums
+from hockeystick.learners.lazy import LazyChain, Transcripts
 
 _Chain = TypeVar("_Chain", bound=LazyChain)
 Mutation = Literal[

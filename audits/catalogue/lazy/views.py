@@ -20,7 +20,8 @@ import numpy as np
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import ExactLoss, LazyChain, LossLaw, Transcripts, exact_decision_loss, exact_loss
+from hockeystick.learners import ExactLoss, LossLaw
+from hockeystick.learners.lazy import LazyChain, Transcripts, exact_decision_loss, exact_loss
 from hockeystick.learners.lazy.experts.lazy_chain import decision_log_likelihood_ratio, log_likelihood_ratio
 from hockeystick.learners.lazy.theory.played_actions import actions_log_likelihood_ratio, exact_actions_loss
 

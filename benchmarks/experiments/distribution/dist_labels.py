@@ -21,10 +21,10 @@ from benchmarks.experiments.distribution.label_families import (
     unlearned,
 )
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.channels.candidates import LabelDensities
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 from hockeystick.learners.distribution.risk_bounds import choose_channel
+from hockeystick.learners.lazy import log_log_slope
 
 EXPERTS, COPIES, ROUNDS = 4, (1, 4, 16, 64, 256, 1024, 16384), 10**6
 QUOTED = {4: 8.0, 16: 123.0, 64: 1174.0, 256: 7786.0, 1024: 171_612.0, 4096: 316_456.0}

@@ -15,11 +15,11 @@ from scipy import stats
 
 from benchmarks.experiments.distribution.label_families import REFERENCES, in_tens, measured, spread
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledLaplace
 from hockeystick.learners.distribution.channels.levels import Levels, TableLevels
 from hockeystick.learners.distribution.hadamard_candidates import HadamardClass, printed_risk_floor, risk_floor
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.lazy import log_log_slope
 
 PAIRS, EPSILON, ROUNDS = 7, 1.0, (10**5, 10**6, 10**7)
 QUOTED = {10**5: (3.3e3, 28.5), 10**6: (9.7e3, 90.0), 10**7: (2.7e4, 285.0)}

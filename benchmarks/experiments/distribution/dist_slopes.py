@@ -22,8 +22,8 @@ from benchmarks.experiments.distribution.label_families import (
     unlearned,
 )
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.distribution.risk_bounds import mixture_span
+from hockeystick.learners.lazy import log_log_slope
 
 EXPERTS, ROUNDS = (4, 16, 64), (10**5, 10**6, 10**7)
 LEANING = (8, 32, 128)

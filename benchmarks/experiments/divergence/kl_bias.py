@@ -20,9 +20,9 @@ from scipy import stats
 from benchmarks.experiments.divergence.digit_pairs import SEED
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law, tilted
+from hockeystick.learners.lazy import log_log_slope
 
 RECORDS = (200, 400, 800, 1600, 3200, 6400, 12_800)
 POPULATION = 20_000

@@ -21,13 +21,13 @@ import numpy as np
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs, shared_noise
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import TrustedKL
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.mechanisms import SkellamShares
 
 EPSILON, DELTA = 1.0, 1e-5

@@ -17,7 +17,6 @@ import numpy as np
 from benchmarks.experiments.divergence.digit_pairs import SEED, digit_pairs
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import log_log_slope
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
 from hockeystick.learners.divergence.variance import (
     kl,
@@ -29,6 +28,7 @@ from hockeystick.learners.divergence.variance import (
     query,
     variance_bound,
 )
+from hockeystick.learners.lazy import log_log_slope
 
 SAMPLES = (10, 30, 100, 300, 1000, 3000, 10_000)
 MULTIPLIERS = tuple(round(0.05 * i, 2) for i in range(41))

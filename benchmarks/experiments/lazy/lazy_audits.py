@@ -33,7 +33,8 @@ from hockeystick.audits.catalogue.lazy.experts import lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
-from hockeystick.learners import Box, LazyChain, LazyConvex, LazyExperts, exact_loss, exact_marginals
+from hockeystick.learners import LazyConvex, LazyExperts
+from hockeystick.learners.lazy import Box, LazyChain, exact_loss, exact_marginals
 from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
 
 DELTA = 1e-5

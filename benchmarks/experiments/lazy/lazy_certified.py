@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import LazyExperts, actions_epsilon, exact_actions_loss, exact_loss, paper_epsilon
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import actions_epsilon, exact_actions_loss, exact_loss, paper_epsilon
 
 Setting = tuple[int, int, float, float, float]  # n, B, eta, p, delta
 

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import Ball, Box, ConvexLosses, LazyConvex, LinearLosses, PrivateFTRL, RegressionLosses
+from hockeystick.learners import LazyConvex, PrivateFTRL
+from hockeystick.learners.lazy import Ball, Box, ConvexLosses, LinearLosses, RegressionLosses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import minimiser
 from hockeystick.learners.lazy.convex.sampling.samplers import (
     ClosedFormSampler,

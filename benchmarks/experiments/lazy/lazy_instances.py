@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting.losses import optimal_composition
-from hockeystick.learners import log_log_slope
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.learners.lazy.theory.many_problems import Known, free_instances
 
 EPSILON, DELTA, EXPERTS, EXCESS = 1.0, 1e-6, 10, 2.0

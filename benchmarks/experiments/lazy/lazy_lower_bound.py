@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import EpochAdversary, LazyExperts, ParallelEpochLearner
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import EpochAdversary, ParallelEpochLearner
 from hockeystick.learners.lazy.theory.lower_bounds import printed_regret_floor
 
 DELTA = 1e-6

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import LazyChain, exact_marginals
+from hockeystick.learners.lazy import LazyChain, exact_marginals
 
 SPAN = 0.5  # eta * B
 PROBABILITIES = (0.0, 0.05, 0.4, 0.999)

@@ -21,7 +21,8 @@ from benchmarks.experiments.lazy.lazy_refutations import alternating_regret, coi
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick import accounting
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import LazyExperts, log_log_slope
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.learners.lazy.theory.rates import figure, small_epsilon_bound
 
 TOLERANCE = 0.05

@@ -21,8 +21,9 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import LazyExperts, log_log_slope
+from hockeystick.learners import LazyExperts
 from hockeystick.learners.experts.multiplicative_weights import expected_loss, regret_bound
+from hockeystick.learners.lazy import log_log_slope
 
 TOLERANCE = 0.05  # of slopes
 POWERS = (16, 20, 24, 28, 32)  # of two: rounds whose fourth root is a whole number

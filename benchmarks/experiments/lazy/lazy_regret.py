@@ -24,8 +24,9 @@ from attrs import evolve
 
 from benchmarks.experiments.lazy.merged_losses import MergedLosses, dartboard_regret, leader_regret, weights_regret
 from benchmarks.frame import Cells, Report, markdown
-from hockeystick.learners import EpochAdversary, LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, ShrinkingDartboard, TreeExperts
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate
+from hockeystick.learners.lazy import EpochAdversary
 from hockeystick.learners.lazy.experts.setting import Variant
 
 DELTA = 1e-6

@@ -22,7 +22,7 @@ from benchmarks.experiments.smoothed.query_instances import (
 )
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import log_log_slope
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformCube, UniformGrid
 from hockeystick.learners.smoothed.measures.smooth_data import sampling_chi

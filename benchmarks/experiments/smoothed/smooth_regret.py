@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.experiments.smoothed.query_instances import SEED, mean_and_error
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.learners import log_log_slope
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass

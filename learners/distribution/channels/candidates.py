@@ -140,7 +140,7 @@ class LabelTable(Hypotheses):
         InvalidArgumentError: wrong shape, a mass outside [0, 1] or not finite, or a row with another sum.
 
     Example:
-        >>> from hockeystick.learners import LabelTable
+        >>> from hockeystick.learners.distribution import LabelTable
         >>> candidates = LabelTable([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]])
         >>> candidates.count, candidates.labels
         (2, 3)
@@ -263,7 +263,8 @@ class LabelDensities(Hypotheses):
         InvalidArgumentError: an argument that is not callable, or a count that is not an integer >= 2.
 
     Example:
-        >>> from hockeystick.learners import LabelDensities, OnlineDistribution
+        >>> from hockeystick.learners import OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelDensities
         >>> candidates = LabelDensities.poisson([1.0, 3.0, 9.0])
         >>> learner = OnlineDistribution.build(candidates, rounds=1000, epsilon=1.0)
         >>> round(learner.channels[0].span, 2)  # about ln(K T)

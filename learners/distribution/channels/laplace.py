@@ -72,7 +72,7 @@ class SampledLaplace(SampledChannel):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import LabelTable, SampledLaplace, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, SampledLaplace, UniformMixture
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> channel = SampledLaplace(levels, epsilon=2.0)
         >>> round(channel.scale * 2.0 / channel.span, 6), round(channel.exact_epsilon(), 6)
@@ -182,7 +182,7 @@ class SampledDiscreteLaplace(SampledChannel):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import LabelTable, SampledDiscreteLaplace, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, SampledDiscreteLaplace, UniformMixture
         >>> from hockeystick.mechanisms import SimulationNoise
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> channel = SampledDiscreteLaplace(levels, epsilon=2.0, steps=16)

@@ -397,7 +397,7 @@ class UniformMixture(Reference):
     """R3: the mean of the candidates. It needs only the K likelihoods of a label, for labels of any kind.
 
     Example:
-        >>> from hockeystick.learners import LabelTable, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, UniformMixture
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> levels.of([0]).round(2).tolist(), round(levels.span, 2)
         ([[0.58, -1.57]], 2.15)

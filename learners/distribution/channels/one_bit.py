@@ -46,7 +46,7 @@ class OneBit(SampledChannel):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import LabelTable, OneBit, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, OneBit, UniformMixture
         >>> channel = OneBit(UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100), epsilon=1.0)
         >>> index, losses = channel.decode(channel.simulate(np.zeros(10_000, int), np.random.default_rng(1)))
         >>> [round(float(losses[index == j].mean()), 1) for j in (0, 1)]  # label 0 favours candidate 0

@@ -64,7 +64,7 @@ def printed_sampled(levels: Levels, *, epsilon: float) -> PrintedMessage:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import CeiledBlocks, LabelTable, printed_sampled
+        >>> from hockeystick.learners.distribution import CeiledBlocks, LabelTable, printed_sampled
         >>> masses = np.repeat([[0.0102, 0.0], [0.0, 0.0102]], 49, axis=1)  # just above 1/100, for 98 of 100 labels
         >>> table = LabelTable(np.hstack([masses, [[0.0, 0.5002], [0.0, 0.5002]]]))
         >>> claim = printed_sampled(CeiledBlocks().levels(table, 1000), epsilon=1.0)

@@ -50,7 +50,7 @@ class RandomizedLabels(Channel):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import LabelTable, RandomizedLabels, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, RandomizedLabels, UniformMixture
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> channel = RandomizedLabels(levels, epsilon=2.0)
         >>> messages = channel.simulate(np.zeros(10_000, int), np.random.default_rng(1))

@@ -74,7 +74,7 @@ class VectorLaplace(_Vector):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import LabelTable, UniformMixture, VectorLaplace
+        >>> from hockeystick.learners.distribution import LabelTable, UniformMixture, VectorLaplace
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> channel = VectorLaplace.calibrated(levels, epsilon=1.0)
         >>> round(channel.scale / channel.span, 6), round(channel.exact_epsilon(), 6)  # K spans of noise
@@ -171,7 +171,7 @@ class VectorGaussian(_Vector):
 
     Example:
         >>> from hockeystick import accounting
-        >>> from hockeystick.learners import LabelTable, UniformMixture, VectorGaussian
+        >>> from hockeystick.learners.distribution import LabelTable, UniformMixture, VectorGaussian
         >>> levels = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
         >>> channel = VectorGaussian(levels, sigma=10.0)
         >>> round(accounting.epsilon(channel.event(), 1e-6).upper, 2)

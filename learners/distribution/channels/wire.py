@@ -83,7 +83,7 @@ class MessageFormat:
         InvalidArgumentError: an attribute outside its domain.
 
     Example:
-        >>> from hockeystick.learners import LabelTable, Message, MessageFormat, OneBit, UniformMixture
+        >>> from hockeystick.learners.distribution import LabelTable, Message, MessageFormat, OneBit, UniformMixture
         >>> channel = OneBit(UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100), epsilon=1.0)
         >>> form = MessageFormat.of(channel, run=b"8 bytes.")
         >>> data = form.write(5, Message(index=1, value=0))
@@ -235,7 +235,7 @@ class Inbox:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Inbox, Message, MessageFormat
+        >>> from hockeystick.learners.distribution import Inbox, Message, MessageFormat
         >>> form = MessageFormat(payload="bit", experts=2, limit=1.0, run=b"8 bytes.")
         >>> inbox, number, message = Inbox(form).receive(form.write(0, Message(1, 0)))
         >>> inbox.receive(form.write(0, Message(1, 0)))

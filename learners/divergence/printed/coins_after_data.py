@@ -282,7 +282,7 @@ def coin_event(*parts: CoinRelease | tuple[CoinRelease, int]) -> PrivacyEvent:
 
     Example:
         >>> from hockeystick.accounting import epsilon
-        >>> from hockeystick.learners import CoinChannel, CoinRelease, FreshCoins, coin_event
+        >>> from hockeystick.learners.divergence import CoinChannel, CoinRelease, FreshCoins, coin_event
         >>> coins = FreshCoins(reference=[0.25] * 4, samples=8, records=1000)
         >>> release = CoinRelease(coins=coins, channels=CoinChannel(sigma=1.0))
         >>> round(float(epsilon(coin_event(release), 1e-3)), 1)
@@ -350,7 +350,7 @@ def coin_graph(*parts: CoinRelease | tuple[CoinRelease, int]) -> AccountantGraph
     """Returns the plan of :func:`coin_event`: all releases, with coins tossed after the data are fixed.
 
     Example:
-        >>> from hockeystick.learners import CoinChannel, CoinRelease, FreshCoins, coin_graph
+        >>> from hockeystick.learners.divergence import CoinChannel, CoinRelease, FreshCoins, coin_graph
         >>> coins = FreshCoins(reference=[0.25] * 4, samples=8, records=1000)
         >>> graph = coin_graph(CoinRelease(coins=coins, channels=CoinChannel(sigma=1.0)))
         >>> graph.adjacency.value, len(graph.assumptions)

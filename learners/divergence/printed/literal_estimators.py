@@ -110,7 +110,8 @@ class LiteralKL(Unguarded):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import ClientCounts, LiteralKL, QueryAverage
+        >>> from hockeystick.learners import ClientCounts, QueryAverage
+        >>> from hockeystick.learners.divergence import LiteralKL
         >>> data = ClientCounts.of_records([0] * 4, np.arange(4), times=[400, 300, 200, 100], symbol_count=4)
         >>> coins = {"samples": 10, "rng": np.random.default_rng(1), "weights": "draws"}
         >>> average = QueryAverage.drawn(np.full(4, 0.25), data.records(), **coins)
@@ -227,7 +228,7 @@ class PublishedExperiment(Unguarded):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import PublishedExperiment
+        >>> from hockeystick.learners.divergence import PublishedExperiment
         >>> reference, private = np.full(20, 0.05), np.arange(1, 21) / 210
         >>> experiment = PublishedExperiment(reference=reference, private=private, model="distributed", epsilon=1.0)
         >>> experiment.simulate(np.random.default_rng(1), runs=2).reason

@@ -72,7 +72,8 @@ class FedSVT(SVTSetting):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import FedSVT, UniformLosses
+        >>> from hockeystick.learners import FedSVT
+        >>> from hockeystick.learners.federated import UniformLosses
         >>> learner = FedSVT.calibrated(clients=100, rounds=200, experts=8, epsilon=1.0)
         >>> losses = UniformLosses(clients=100, rounds=200, experts=8, best=3).losses(np.random.default_rng(1))
         >>> run = learner.run(losses, server_seed=1)

@@ -76,7 +76,8 @@ class FedStoch:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import FedStoch, Sizes, StochSetting, certified_phases
+        >>> from hockeystick.learners import FedStoch
+        >>> from hockeystick.learners.federated import Sizes, StochSetting, certified_phases
         >>> phases = certified_phases(Sizes(clients=20, experts=4, epsilon=1.0), 255, trees=0)
         >>> learner = FedStoch(setting=StochSetting(clients=20, phases=phases), rounds=255, experts=4)
         >>> learner = learner.calibrated("output", epsilon=1.0)
@@ -204,7 +205,9 @@ class FedStoch:
         return StochRun(Broadcasts(np.array(points), tuple(winners)), paid, totals)
 
     def server(self, source: int | Noise | None = None) -> Server[Broadcasts]:
-        """Returns the server, for :func:`~hockeystick.learners.conduct`; d numbers up and one down at each leaf.
+        """Returns the server for :func:`~hockeystick.learners.network.conduct`.
+
+        At each leaf d numbers go up and one comes down.
 
         The server adds up the scores of the clients that have answered. Its noise does not depend on their number.
 

@@ -128,7 +128,7 @@ class TreePhase:
         InvalidArgumentError: an argument outside its domain, or a batch that does not fit.
 
     Example:
-        >>> from hockeystick.learners import TreePhase
+        >>> from hockeystick.learners.federated import TreePhase
         >>> phase = TreePhase(records=16, trees=2, batch=4, scales=(1.0, 2.0))
         >>> phase.used(), phase.leaves()  # losses that are read, and releases
         (14, 6)
@@ -259,7 +259,7 @@ class StochSetting:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Sizes, StochSetting, certified_phases
+        >>> from hockeystick.learners.federated import Sizes, StochSetting, certified_phases
         >>> phases = certified_phases(Sizes(clients=10, experts=4, epsilon=1.0), 31, trees=1)
         >>> setting = StochSetting(clients=10, phases=phases, noise="gumbel")
         >>> setting.span, [phase.batch for phase in setting.phases]

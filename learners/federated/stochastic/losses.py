@@ -161,7 +161,7 @@ class ExpertLosses:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import ExpertLosses
+        >>> from hockeystick.learners.federated import ExpertLosses
         >>> records, point = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([0.5, 0.5])
         >>> ExpertLosses().totals(records, point)  # the loss at the point, and that of each expert
         (array(1.5), array([1., 2.]))
@@ -216,7 +216,7 @@ class SquaredDistances(_Nonlinear):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import SquaredDistances
+        >>> from hockeystick.learners.federated import SquaredDistances
         >>> SquaredDistances().gradients(np.array([[1.0, 0.0]]), np.array([0.5, 0.5])).tolist()
         [[-0.5, 0.5]]
     """
@@ -269,7 +269,7 @@ class SquaredProducts(_Nonlinear):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import SquaredProducts
+        >>> from hockeystick.learners.federated import SquaredProducts
         >>> SquaredProducts().gradients(np.array([[1.0, -0.5]]), np.array([0.5, 0.5])).tolist()
         [[0.25, -0.125]]
     """
@@ -318,7 +318,7 @@ class SmoothedCrossEntropy(_Nonlinear):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import SmoothedCrossEntropy
+        >>> from hockeystick.learners.federated import SmoothedCrossEntropy
         >>> family = SmoothedCrossEntropy(experts=4, mixing=0.2)
         >>> round(family.low, 6), family.high, round(family.smoothness, 6)
         (-16.0, 0.0, 256.0)

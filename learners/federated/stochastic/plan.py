@@ -284,7 +284,7 @@ def printed_claims(
         InvalidArgumentError: an argument outside its domain; another noise; or noise at the server with δ > 0.
 
     Example:
-        >>> from hockeystick.learners import Sizes, StochSetting, certified_phases, printed_claims
+        >>> from hockeystick.learners.federated import Sizes, StochSetting, certified_phases, printed_claims
         >>> phases = certified_phases(Sizes(clients=5, experts=8, epsilon=1.0), 31, trees=1)
         >>> claims = printed_claims(StochSetting(clients=5, phases=phases), experts=8, epsilon=1.0)
         >>> [(claim.threat_model.value, claim.holds) for claim in claims]

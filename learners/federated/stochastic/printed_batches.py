@@ -109,7 +109,7 @@ def certified_phases(sizes: Sizes, rounds: int, *, trees: int | None = None) -> 
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Sizes, certified_phases
+        >>> from hockeystick.learners.federated import Sizes, certified_phases
         >>> phases = certified_phases(Sizes(clients=10, experts=8, epsilon=1.0), 63, trees=2)
         >>> [(phase.records, phase.trees, phase.batch) for phase in phases]
         [(1, 0, 1), (2, 0, 2), (4, 1, 2), (8, 1, 4), (16, 2, 4)]
@@ -157,7 +157,7 @@ def printed_batch(phase: int, *, trees: int = 1, corollary: bool = False) -> Pri
         InvalidArgumentError: ``phase`` is not an integer >= 2, or ``trees`` is not one >= 1.
 
     Example:
-        >>> from hockeystick.learners import printed_batch
+        >>> from hockeystick.learners.federated import printed_batch
         >>> early, late = printed_batch(3), printed_batch(12)
         >>> (early.needed, early.records), (late.usable, late.records)
         ((Fraction(3, 2), 2), (16, 1024))
@@ -187,7 +187,7 @@ def printed_phases(
             ``infeasible="refuse"``.
 
     Example:
-        >>> from hockeystick.learners import Sizes, printed_phases
+        >>> from hockeystick.learners.federated import Sizes, printed_phases
         >>> phases = printed_phases(Sizes(clients=10, experts=8, epsilon=1.0), 255, infeasible="hold")
         >>> [None if phase is None else phase.batch for phase in phases]
         [None, None, None, None, None, None, 2]

@@ -225,7 +225,8 @@ class ConvexStream:
     was played after it has been published.
 
     Example:
-        >>> from hockeystick.learners import Ball, ExactSampler, LazyConvex, LinearLosses
+        >>> from hockeystick.learners import LazyConvex
+        >>> from hockeystick.learners.lazy import Ball, ExactSampler, LinearLosses
         >>> from hockeystick.mechanisms import SimulationNoise
         >>> learner = LazyConvex(
         ...     rounds=4, domain=Ball(1, 1.0), lipschitz=1.0, inverse_temperature=0.1, regularisation=2.0,

@@ -124,7 +124,7 @@ class LazyConvex(ConvexSetting):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Ball
+        >>> from hockeystick.learners.lazy import Ball
         >>> learner = LazyConvex(
         ...     rounds=20, domain=Ball(2, 1.0), lipschitz=1.0, inverse_temperature=0.05, regularisation=5.0,
         ...     fake_switch_probability=0.2, shadow_probability=0.0)

@@ -109,7 +109,8 @@ def exact_actions_loss(chain0: LazyChain, chain1: LazyChain) -> ExactLoss:
         InvalidArgumentError: other streams, or a table that would be too large.
 
     Example:
-        >>> from hockeystick.learners import LazyExperts, exact_loss
+        >>> from hockeystick.learners import LazyExperts
+        >>> from hockeystick.learners.lazy import exact_loss
         >>> learner = LazyExperts(rounds=9, experts=2, learning_rate=0.1, fake_switch_probability=0.3)
         >>> chains = [learner.chain(losses) for losses in learner.worst_case_neighbours()]
         >>> round(exact_actions_loss(*chains).epsilon(1e-3)[0], 3), round(exact_loss(*chains).epsilon(1e-3)[0], 3)

@@ -126,7 +126,7 @@ def paper_3_12(*, rounds: int, domain: Domain, lipschitz: float, epsilon: float,
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Ball
+        >>> from hockeystick.learners.lazy import Ball
         >>> preset = paper_3_12(rounds=50, domain=Ball(1, 0.1), lipschitz=1.0, epsilon=0.5, delta=1e-3)
         >>> [warning.defect for warning in preset.warnings]
         ['rounded', 'condition', 'condition', 'condition']

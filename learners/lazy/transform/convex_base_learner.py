@@ -45,7 +45,7 @@ class ConvexMeasure:
         delta0: In [0, 1].
 
     Example:
-        >>> from hockeystick.learners import Ball
+        >>> from hockeystick.learners.lazy import Ball
         >>> weights = RegularizedWeights(inverse_temperature=0.1, regularisation=2.0, lipschitz=1.0)
         >>> round(ConvexMeasure(weights=weights, domain=Ball(2, 1.0)).eta, 6)
         0.2

@@ -115,7 +115,7 @@ class LazyTransform(Batched):
             whose η is 0.
 
     Example:
-        >>> from hockeystick.learners import MultiplicativeMeasure, PointMeasure
+        >>> from hockeystick.learners.lazy import MultiplicativeMeasure, PointMeasure
         >>> family = PointMeasure(measure=MultiplicativeMeasure(learning_rate=0.05), points=2)
         >>> learner = LazyTransform(measure=family, rounds=20, fake_switch_probability=0.2)
         >>> [node.name for node in learner.graph().nodes]

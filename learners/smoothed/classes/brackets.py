@@ -38,7 +38,7 @@ def intersect(*parts: Brackets) -> Brackets:
         InvalidArgumentError: there is no part, or a part is not a set of brackets.
 
     Example:
-        >>> from hockeystick.learners import Intervals, Thresholds, UniformCube, intersect
+        >>> from hockeystick.learners.smoothed import Intervals, Thresholds, UniformCube, intersect
         >>> rays, intervals = (c.brackets(0.2, UniformCube(1)) for c in (Thresholds(), Intervals()))
         >>> both = intersect(rays, intervals)
         >>> both.count == rays.count * intervals.count, round(both.width, 12)
@@ -54,7 +54,7 @@ def union(*parts: Brackets) -> Brackets:
         InvalidArgumentError: there is no part, or a part is not a set of brackets.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube, union
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube, union
         >>> rays = Thresholds().brackets(0.25, UniformCube(1))
         >>> union(rays, rays).count
         16
@@ -69,7 +69,7 @@ def symmetric_difference(first: Brackets, second: Brackets) -> Brackets:
         InvalidArgumentError: an argument is not a set of brackets.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube, symmetric_difference
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube, symmetric_difference
         >>> rays = Thresholds().brackets(0.25, UniformCube(1))
         >>> symmetric_difference(rays, rays).width
         0.5
@@ -84,7 +84,7 @@ def complement(brackets: Brackets) -> Brackets:
         InvalidArgumentError: the argument is not a set of brackets.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube, complement
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube, complement
         >>> below = complement(Thresholds().brackets(0.25, UniformCube(1)))
         >>> below.lower.contains([0.1, 0.4], [1]).tolist()
         [[True, False]]
@@ -99,7 +99,7 @@ def k_fold(brackets: Brackets, k: int, *, rule: Literal["intersection", "union"]
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube, k_fold
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube, k_fold
         >>> k_fold(Thresholds().brackets(0.25, UniformCube(1)), 3, rule="union").count
         64
     """
@@ -121,7 +121,7 @@ def pull_back(brackets: Brackets, embedding: Embedding) -> Brackets:
         InvalidArgumentError: ``brackets`` is not a set of brackets, or ``embedding`` cannot be called.
 
     Example:
-        >>> from hockeystick.learners import ListedMeasure, Thresholds, pull_back, push_forward
+        >>> from hockeystick.learners.smoothed import ListedMeasure, Thresholds, pull_back, push_forward
         >>> measure = ListedMeasure([-2.0, -1.0, 1.0, 3.0])
         >>> squares = Thresholds().brackets(0.5, push_forward(measure, lambda x: x**2))
         >>> pull_back(squares, lambda x: x**2).upper.contains(measure.points).tolist()
@@ -134,7 +134,7 @@ def push_forward(measure: ListedMeasure, embedding: Embedding) -> ListedMeasure:
     """Returns the law of ψ(x) for x of law ``measure``, with ψ from points (n, d) to points (n, m).
 
     Example:
-        >>> from hockeystick.learners import ListedMeasure, push_forward
+        >>> from hockeystick.learners.smoothed import ListedMeasure, push_forward
         >>> push_forward(ListedMeasure([-1.0, 0.0, 1.0]), abs).cdf(0, [0.0, 1.0]).round(3).tolist()
         [0.333, 1.0]
     """

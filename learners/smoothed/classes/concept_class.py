@@ -28,7 +28,7 @@ class ConceptClass(ABC):
     """A class of predicates on R^d, each given by a row of p parameters.
 
     Example:
-        >>> from hockeystick.learners import ConceptClass, Intervals, Rectangles, Thresholds
+        >>> from hockeystick.learners.smoothed import ConceptClass, Intervals, Rectangles, Thresholds
         >>> [concepts.vc_dimension for concepts in (Thresholds(), Intervals(), Rectangles(2))]
         [1, 2, 4]
         >>> labellings, predicates = Thresholds().labelings([0.2, 0.7])
@@ -152,7 +152,7 @@ class Cover:
         failure_probability: A bound on the probability, over public coins, that this is not a γ-cover.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube
         >>> cover = Thresholds().cover(0.1, UniformCube(1))
         >>> cover.parameters[:, 0].round(2).tolist(), cover.nearest([[0.47]]).tolist()
         ([0.1, 0.3, 0.5, 0.7, 0.9], [2])
@@ -209,7 +209,7 @@ class Brackets(ABC):
     """Pairs [l, u] of predicates with l <= u, such that every predicate h of the class has one with l <= h <= u.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube
         >>> brackets = Thresholds().brackets(0.25, UniformCube(1))
         >>> brackets.count, brackets.width, brackets.index([[0.3]]).tolist()
         (4, 0.25, [1])
@@ -298,7 +298,7 @@ def log_size_bound(vc_dimension: int, gamma: float) -> float:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import log_size_bound
+        >>> from hockeystick.learners.smoothed import log_size_bound
         >>> round(log_size_bound(3, 1e-3), 2)
         28.19
     """

@@ -32,7 +32,7 @@ def labelled_points(points: npt.ArrayLike, labels: npt.ArrayLike) -> FloatArray:
         InvalidDataError: other shapes, or a label that is neither 0 nor 1.
 
     Example:
-        >>> from hockeystick.learners import labelled_points
+        >>> from hockeystick.learners.smoothed import labelled_points
         >>> labelled_points([0.1, 0.9], [False, True]).tolist()
         [[0.1, 0.0], [0.9, 1.0]]
     """
@@ -65,7 +65,7 @@ class LabelledMeasure(BaseMeasure):
         InvalidArgumentError: ``points`` is not a base measure.
 
     Example:
-        >>> from hockeystick.learners import LabelledMeasure, UniformCube
+        >>> from hockeystick.learners.smoothed import LabelledMeasure, UniformCube
         >>> pairs = LabelledMeasure(UniformCube(1))
         >>> pairs.dimension, float(pairs.box_mass([0.0, 1.0], [0.5, 1.0]))
         (2, 0.25)
@@ -122,7 +122,7 @@ class ErrorQueries(ConceptClass):
         InvalidArgumentError: ``concepts`` is not a class of predicates.
 
     Example:
-        >>> from hockeystick.learners import ErrorQueries, Thresholds
+        >>> from hockeystick.learners.smoothed import ErrorQueries, Thresholds
         >>> ErrorQueries(Thresholds()).predict([[0.5]], [[0.2, 0], [0.2, 1], [0.9, 1]]).tolist()
         [[False, True, False]]
     """

@@ -69,7 +69,7 @@ class BaseMeasure(ABC):
     """A public probability law on R^d.
 
     Example:
-        >>> from hockeystick.learners import ProductMeasure, UniformCube, UniformGrid
+        >>> from hockeystick.learners.smoothed import ProductMeasure, UniformCube, UniformGrid
         >>> measure = ProductMeasure([UniformCube(1), UniformGrid(5)])
         >>> measure.dimension, measure.support_size, float(measure.box_mass([0.0, 0.0], [0.5, 0.25]))
         (2, None, 0.2)
@@ -151,7 +151,7 @@ class UniformCube(BaseMeasure):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import UniformCube
+        >>> from hockeystick.learners.smoothed import UniformCube
         >>> cube = UniformCube(2, -1.0, 1.0)
         >>> float(cube.cdf(0, 0.5)), float(cube.quantile(1, 0.25)), float(cube.box_mass([0, 0], [1, 1]))
         (0.75, -0.5, 0.25)
@@ -206,7 +206,7 @@ class UniformGrid(BaseMeasure):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import UniformGrid
+        >>> from hockeystick.learners.smoothed import UniformGrid
         >>> grid = UniformGrid(2**24)
         >>> grid.support_size, float(grid.cdf(0, 0.5)), float(UniformGrid(5).quantile(0, 0.5))
         (16777216, 0.5, 0.5)
@@ -282,7 +282,7 @@ class ListedMeasure(BaseMeasure):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import ListedMeasure
+        >>> from hockeystick.learners.smoothed import ListedMeasure
         >>> measure = ListedMeasure([0.0, 1.0, 5.0], [0.5, 0.25, 0.25])
         >>> measure.cdf(0, [0.0, 1.0]).tolist(), measure.quantile(0, [0.5, 0.9]).tolist()
         ([0.5, 0.75], [0.0, 5.0])
@@ -382,7 +382,7 @@ class ProductMeasure(BaseMeasure):
         InvalidArgumentError: there is no marginal, or one is not a measure on the line.
 
     Example:
-        >>> from hockeystick.learners import ListedMeasure, ProductMeasure, UniformCube
+        >>> from hockeystick.learners.smoothed import ListedMeasure, ProductMeasure, UniformCube
         >>> measure = ProductMeasure([UniformCube(1), ListedMeasure([0.0, 1.0], [0.3, 0.7])])
         >>> round(float(measure.box_mass([0.0, 1.0], [0.5, 1.0])), 12)
         0.35

@@ -35,7 +35,7 @@ def kl_projection(weights: npt.ArrayLike, caps: npt.ArrayLike) -> FloatArray:
         InvalidArgumentError: other shapes or numbers, or a row whose positive entries have caps of sum < 1.
 
     Example:
-        >>> from hockeystick.learners import kl_projection
+        >>> from hockeystick.learners.smoothed import kl_projection
         >>> kl_projection([0.7, 0.2, 0.1], [0.4, 0.4, 0.4]).round(3).tolist()
         [0.4, 0.4, 0.2]
     """
@@ -56,7 +56,7 @@ def approximate_kl_projection(weights: npt.ArrayLike, caps: npt.ArrayLike, *, to
         InvalidArgumentError: as for :func:`kl_projection`, or a tolerance outside [1e-12, 1/2].
 
     Example:
-        >>> from hockeystick.learners import approximate_kl_projection
+        >>> from hockeystick.learners.smoothed import approximate_kl_projection
         >>> approximate_kl_projection([0.7, 0.2, 0.1], [0.4] * 3, tolerance=1e-6).round(3).tolist()
         [0.4, 0.4, 0.2]
     """

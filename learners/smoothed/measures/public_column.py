@@ -56,7 +56,7 @@ class PublicColumn:
         InvalidArgumentError: an argument outside its domain, or both ``points`` and ``reference``.
 
     Example:
-        >>> from hockeystick.learners import PublicColumn
+        >>> from hockeystick.learners.smoothed import PublicColumn
         >>> age = PublicColumn(name="age", low=0.0, high=120.0, points=121)
         >>> age.measure, age.values(age.coordinates([17.3, 130.0])).round(6).tolist()
         (UniformGrid(sizes=(121,)), [17.0, 120.0])

@@ -99,7 +99,7 @@ class WindowLaw(SmoothLaw):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import UniformCube, WindowLaw
+        >>> from hockeystick.learners.smoothed import UniformCube, WindowLaw
         >>> law = WindowLaw(UniformCube(1), 0.5, 0.25)
         >>> points = law.sample(np.random.default_rng(0), 1000)
         >>> law.smoothness, bool(points.min() > 0.5), bool(points.max() <= 0.75)
@@ -148,7 +148,7 @@ class CellLaw(SmoothLaw):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import CellLaw, UniformCube
+        >>> from hockeystick.learners.smoothed import CellLaw, UniformCube
         >>> law = CellLaw(UniformCube(1), 8, np.array([1, 6]))
         >>> cells = np.ceil(8 * law.sample(np.random.default_rng(0), 100)) - 1
         >>> law.smoothness, np.unique(cells).tolist()
@@ -206,7 +206,7 @@ class PiecewiseLaw(SmoothLaw):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import PiecewiseLaw, UniformCube
+        >>> from hockeystick.learners.smoothed import PiecewiseLaw, UniformCube
         >>> PiecewiseLaw(UniformCube(1), [0.5, 0.0, 0.3, 0.2]).smoothness
         0.5
     """
@@ -251,7 +251,7 @@ class AcceptedLaw(SmoothLaw):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import AcceptedLaw, UniformCube
+        >>> from hockeystick.learners.smoothed import AcceptedLaw, UniformCube
         >>> law = AcceptedLaw(UniformCube(1), lambda x: 1.0 * (x[:, 0] < 0.5), 0.49, np.random.default_rng(0))
         >>> bool(law.sample(np.random.default_rng(1), 1000).max() < 0.5)
         True
@@ -297,7 +297,7 @@ def smoothness(masses: npt.ArrayLike, base: npt.ArrayLike) -> float:
     """Returns the largest σ for which ``masses`` (N,) are σ-smooth against base masses (N,); 0 if there is none.
 
     Example:
-        >>> from hockeystick.learners import smoothness
+        >>> from hockeystick.learners.smoothed import smoothness
         >>> smoothness([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
         0.5
     """
@@ -320,7 +320,7 @@ def threshold_chi(points: npt.ArrayLike, measure: BaseMeasure, sigma: float) -> 
         sigma: In (0, 1].
 
     Example:
-        >>> from hockeystick.learners import UniformCube, threshold_chi
+        >>> from hockeystick.learners.smoothed import UniformCube, threshold_chi
         >>> records = [(i + 0.5) / 100 for i in range(100)]
         >>> round(threshold_chi(records, UniformCube(1), 1.0), 6), threshold_chi([0.5] * 100, UniformCube(1), 0.1)
         (0.005, 0.5)
@@ -356,7 +356,7 @@ def nearest_smooth(
         NumericalError: the solver fails.
 
     Example:
-        >>> from hockeystick.learners import nearest_smooth
+        >>> from hockeystick.learners.smoothed import nearest_smooth
         >>> chi, law = nearest_smooth([[1.0, 0.0]], [1.0, 0.0], [0.5, 0.5], 0.8)
         >>> round(chi, 6), law.round(6).tolist()
         (0.375, [0.625, 0.375])

@@ -49,7 +49,7 @@ def best_predicate(
         InvalidArgumentError: an argument outside its domain, or a class that cannot list its labellings of the points.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, best_predicate
+        >>> from hockeystick.learners.smoothed import Thresholds, best_predicate
         >>> predicate, share = best_predicate(Thresholds(), [0.1, 0.2, 0.6, 0.8], [0, 1, 1, 1])
         >>> predicate.tolist(), share
         ([0.2], 0.0)
@@ -109,7 +109,8 @@ class AgnosticLearner:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import AgnosticLearner, Thresholds, UniformGrid
+        >>> from hockeystick.learners import AgnosticLearner
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformGrid
         >>> coins = np.random.default_rng(0)
         >>> learner = AgnosticLearner.draw(
         ...     Thresholds(), UniformGrid(5), coins, sigma=1.0, accepted=4, size=8, epsilon=4.0, records=500)

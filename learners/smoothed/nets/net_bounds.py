@@ -181,7 +181,7 @@ def net_bound(
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import net_bound
+        >>> from hockeystick.learners.smoothed import net_bound
         >>> bound = net_bound(vc_dimension=1, sigma=0.1, accepted=738, size=20, records=10_000, epsilon=1.0,
         ...                   failure=0.1, thresholds=True)
         >>> bound.points, round(bound.domain, 3), round(bound.net, 3), round(bound.choice, 3)
@@ -223,7 +223,7 @@ def plan_net(
         InvalidArgumentError: an argument outside its domain, or no bound is below the queries' range.
 
     Example:
-        >>> from hockeystick.learners import plan_net
+        >>> from hockeystick.learners.smoothed import plan_net
         >>> plan = plan_net(vc_dimension=1, sigma=0.1, records=10_000, epsilon=1.0, failure=0.1, thresholds=True)
         >>> plan.points, plan.size, round(plan.total, 3)
         (926800, 16, 0.079)

@@ -115,7 +115,8 @@ class SubsampledNet:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import SubsampledNet, Thresholds
+        >>> from hockeystick.learners import SubsampledNet
+        >>> from hockeystick.learners.smoothed import Thresholds
         >>> net = SubsampledNet(concepts=Thresholds(), domain=[0.1, 0.3, 0.5, 0.9], size=5, epsilon=1.0, records=6)
         >>> net.multisets, net.event()
         (56, BoundedRange(width=1.0))
@@ -357,7 +358,8 @@ def small_db(
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import Intervals, small_db
+        >>> from hockeystick.learners import small_db
+        >>> from hockeystick.learners.smoothed import Intervals
         >>> mechanism = small_db(Intervals(), [0.0, 0.25, 0.5, 0.75, 1.0], size=3, epsilon=4.0, records=20)
         >>> law = mechanism.law([0.25] * 20)
         >>> mechanism.candidates()[law.argmax()].tolist()

@@ -55,7 +55,7 @@ class DenseHedge:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import DenseHedge
+        >>> from hockeystick.learners.smoothed import DenseHedge
         >>> hedge = DenseHedge(3, 1.0)
         >>> hedge.update([0.0, 1.0, 1.0])
         >>> hedge.probabilities().round(3).tolist()
@@ -141,7 +141,7 @@ class CellHedge:
             the line, or an invalid learning rate.
 
     Example:
-        >>> from hockeystick.learners import CellHedge, UniformCube
+        >>> from hockeystick.learners.smoothed import CellHedge, UniformCube
         >>> hedge = CellHedge(UniformCube(1), 1.0)
         >>> hedge.update(0.3, True)
         >>> hedge.update(0.7, False)

@@ -39,7 +39,7 @@ def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.Arra
         InvalidArgumentError: wrong shapes, or too many points for the class.
 
     Example:
-        >>> from hockeystick.learners import Intervals, Thresholds, least_errors
+        >>> from hockeystick.learners.smoothed import Intervals, Thresholds, least_errors
         >>> points, labels = [[0.1], [0.4], [0.6], [0.9]], [True, True, False, True]
         >>> least_errors(Thresholds(), points, labels).tolist(), least_errors(Intervals(), points, labels).tolist()
         ([1], [1])

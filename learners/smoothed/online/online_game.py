@@ -32,7 +32,7 @@ class CausalityError(HockeystickError):
 
     Example:
         >>> from hockeystick import HockeystickError
-        >>> from hockeystick.learners import CausalityError
+        >>> from hockeystick.learners.smoothed import CausalityError
         >>> issubclass(CausalityError, HockeystickError)
         True
     """
@@ -126,7 +126,7 @@ class SmoothAdversary(ABC):
     """An adversary that chooses σ-smooth laws, round after round.
 
     Example:
-        >>> from hockeystick.learners import BinarySearch, NearBoundary, UniformCube
+        >>> from hockeystick.learners.smoothed import BinarySearch, NearBoundary, UniformCube
         >>> line = UniformCube(1)
         >>> [(one.sigma, one.adaptive) for one in (BinarySearch(line, 0.1), NearBoundary(line, 0.1, 0.5))]
         [(0.1, True), (0.1, False)]
@@ -160,7 +160,8 @@ class OnlineRuns:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import Blocks, SmoothedOnline, Thresholds, UniformCube
+        >>> from hockeystick.learners import SmoothedOnline
+        >>> from hockeystick.learners.smoothed import Blocks, Thresholds, UniformCube
         >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.25, rounds=100)
         >>> secret, nature = np.random.default_rng(0), np.random.default_rng(1)
         >>> runs = learner.simulate(Blocks(UniformCube(1), 0.25), 20, secret=secret, nature=nature)

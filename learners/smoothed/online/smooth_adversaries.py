@@ -38,7 +38,7 @@ class RandomLabels(SmoothAdversary):
         law: The law of the points; the base measure itself is ``WindowLaw(measure, 0.0, 1.0)``.
 
     Example:
-        >>> from hockeystick.learners import RandomLabels, UniformCube, WindowLaw
+        >>> from hockeystick.learners.smoothed import RandomLabels, UniformCube, WindowLaw
         >>> RandomLabels(WindowLaw(UniformCube(1), 0.2, 0.5)).sigma
         0.5
     """
@@ -73,7 +73,7 @@ class NearBoundary(SmoothAdversary):
         axis: The threshold's axis.
 
     Example:
-        >>> from hockeystick.learners import NearBoundary, UniformCube
+        >>> from hockeystick.learners.smoothed import NearBoundary, UniformCube
         >>> NearBoundary(UniformCube(1, 0.0, 10.0), 0.1, 0.3).threshold
         3.0
     """
@@ -132,7 +132,8 @@ class BinarySearch(SmoothAdversary):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import BinarySearch, SmoothedOnline, Thresholds, UniformCube
+        >>> from hockeystick.learners import SmoothedOnline
+        >>> from hockeystick.learners.smoothed import BinarySearch, Thresholds, UniformCube
         >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.1, rounds=40, gamma=1e-4)
         >>> game = {"secret": np.random.default_rng(0), "nature": np.random.default_rng(1)}
         >>> runs = learner.simulate(BinarySearch(UniformCube(1), 0.0), 5, **game)
@@ -202,7 +203,7 @@ class Blocks(SmoothAdversary):
         axis: The axis that is cut.
 
     Example:
-        >>> from hockeystick.learners import Blocks, UniformCube
+        >>> from hockeystick.learners.smoothed import Blocks, UniformCube
         >>> from hockeystick.learners.smoothed.measures.regret_bounds import printed_regret_floor
         >>> Blocks(UniformCube(1), 1 / 16).sigma, round(printed_regret_floor(rounds=1000, sigma=1 / 16), 1)
         (0.0625, 22.4)
@@ -261,7 +262,7 @@ class CellConcentration(SmoothAdversary):
         InvalidArgumentError: σ < 1/K, or an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import CellConcentration, UniformCube
+        >>> from hockeystick.learners.smoothed import CellConcentration, UniformCube
         >>> adversary = CellConcentration(UniformCube(1), 0.1, 25)
         >>> adversary.kept, adversary.sigma
         (2, 0.08)
@@ -329,7 +330,8 @@ class NoUniformConvergence(SmoothAdversary):
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import NoUniformConvergence, SmoothedOnline, Thresholds, UniformCube
+        >>> from hockeystick.learners import SmoothedOnline
+        >>> from hockeystick.learners.smoothed import NoUniformConvergence, Thresholds, UniformCube
         >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=20)
         >>> game = {"secret": np.random.default_rng(0), "nature": np.random.default_rng(1)}
         >>> runs = learner.simulate(NoUniformConvergence(), 100, **game)

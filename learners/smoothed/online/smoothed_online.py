@@ -93,7 +93,8 @@ class SmoothedOnline:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import SmoothedOnline, Thresholds, UniformCube
+        >>> from hockeystick.learners import SmoothedOnline
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube
         >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=400)
         >>> player, points = learner.player(np.random.default_rng(0)), np.random.default_rng(1).random(400).tolist()
         >>> errors = sum(player.predict() is None or player.update(x, x >= 0.3) for x in points)
@@ -352,7 +353,8 @@ class OnlinePlayer:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import SmoothedOnline, Thresholds, UniformCube
+        >>> from hockeystick.learners import SmoothedOnline
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube
         >>> learner = SmoothedOnline(concepts=Thresholds(), measure=UniformCube(1), sigma=0.5, rounds=400)
         >>> player = learner.player(np.random.default_rng(0))
         >>> predicate = player.predict()  # (b,)

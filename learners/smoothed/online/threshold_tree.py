@@ -51,7 +51,7 @@ class ThresholdTree:
         InvalidArgumentError: ``size`` is not an integer >= 1.
 
     Example:
-        >>> from hockeystick.learners import ThresholdTree
+        >>> from hockeystick.learners.smoothed import ThresholdTree
         >>> tree = ThresholdTree(4)
         >>> before = tree.tilt(3, -1.0)  # a loss of the last expert
         >>> before, round(tree.suffix(3), 4), tree.draw(0.5)
@@ -163,7 +163,7 @@ class ThresholdForest:
         InvalidArgumentError: an argument is not an integer >= 1.
 
     Example:
-        >>> from hockeystick.learners import ThresholdForest
+        >>> from hockeystick.learners.smoothed import ThresholdForest
         >>> forest = ThresholdForest(4, 2)
         >>> before = forest.tilt([3, 0], [-1.0, -1.0])
         >>> forest.suffix([3, 3]).round(4).tolist()

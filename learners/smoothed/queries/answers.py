@@ -106,7 +106,8 @@ def private_report(
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import MatrixCells, SmoothMWEM, private_report
+        >>> from hockeystick.learners import SmoothMWEM, private_report
+        >>> from hockeystick.learners.smoothed import MatrixCells
         >>> cells = MatrixCells(matrix=[[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
         >>> learner = SmoothMWEM(cells=cells, records=600, sigma=1.0, rounds=2, epsilon_em=1.0, epsilon_lap=1.0)
         >>> data = np.repeat([0, 1, 2], [100, 200, 300])

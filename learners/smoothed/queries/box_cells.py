@@ -78,7 +78,7 @@ class BoxCells(QueryCells):
         signed: Whether queries are 1 and -1, instead of 1 and 0.
 
     Example:
-        >>> from hockeystick.learners import BoxCells, Thresholds, UniformGrid
+        >>> from hockeystick.learners.smoothed import BoxCells, Thresholds, UniformGrid
         >>> cells = BoxCells.of(Thresholds().cover(0.125, UniformGrid(2**24)))
         >>> cells.queries, cells.masses.round(3).tolist(), cells.answer([[0.5]], cells.masses).round(6).tolist()
         (4, [0.125, 0.25, 0.25, 0.25, 0.125], [0.5])

@@ -31,7 +31,7 @@ class QueryCells(ABC):
     """The queries of a finite cover, as functions on cells.
 
     Example:
-        >>> from hockeystick.learners import BoxCells, QueryCells, Thresholds, UniformCube
+        >>> from hockeystick.learners.smoothed import BoxCells, QueryCells, Thresholds, UniformCube
         >>> cells: QueryCells = BoxCells.of(Thresholds().cover(0.25, UniformCube(1)))
         >>> cells.queries, cells.masses.tolist(), cells.counts([[0.1], [0.2], [0.9]]).tolist()
         (2, [0.25, 0.5, 0.25], [2, 0, 1])
@@ -150,7 +150,7 @@ class MatrixCells(QueryCells):
         InvalidArgumentError: an argument outside its domain, or queries that are all constant.
 
     Example:
-        >>> from hockeystick.learners import MatrixCells
+        >>> from hockeystick.learners.smoothed import MatrixCells
         >>> cells = MatrixCells(matrix=[[0.0, 0.5, 3.0], [1.0, 1.0, 0.0]])
         >>> cells.width, cells.answers(cells.counts([0, 1, 1, 2])).tolist()
         (3.0, [4.0, 3.0])

@@ -38,7 +38,8 @@ class LaplacePerQuery:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import BoxCells, LaplacePerQuery, Thresholds, UniformCube
+        >>> from hockeystick.learners import LaplacePerQuery
+        >>> from hockeystick.learners.smoothed import BoxCells, Thresholds, UniformCube
         >>> cells = BoxCells.of(Thresholds().cover(0.05, UniformCube(1)))
         >>> plan = LaplacePerQuery.calibrated(cells, records=1000, epsilon=1.0)
         >>> cells.queries, round(plan.scale, 6), round(plan.event().pure_epsilon(), 6)

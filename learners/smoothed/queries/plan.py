@@ -78,7 +78,7 @@ def calibrated(
             records for this ε.
 
     Example:
-        >>> from hockeystick.learners import BoxCells, Thresholds, UniformGrid
+        >>> from hockeystick.learners.smoothed import BoxCells, Thresholds, UniformGrid
         >>> from hockeystick.learners.smoothed.queries.plan import calibrated
         >>> cells = BoxCells.of(Thresholds().cover(1 / 8192, UniformGrid(4096)))
         >>> learner = calibrated(cells, records=2**16, sigma=1 / 16, epsilon=1.0)

@@ -72,7 +72,8 @@ class QueryRelease:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import PublicColumn, QueryRelease
+        >>> from hockeystick.learners import QueryRelease
+        >>> from hockeystick.learners.smoothed import PublicColumn
         >>> age = PublicColumn(name="age", low=0.0, high=120.0, points=121)
         >>> plan = QueryRelease.calibrated([age], queries="thresholds", records=20_000, sigma=0.25, epsilon=1.0,
         ...                                largest_cover=256)

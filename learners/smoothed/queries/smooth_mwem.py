@@ -108,7 +108,8 @@ class SmoothMWEM:
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import BoxCells, SmoothMWEM, Thresholds, UniformGrid
+        >>> from hockeystick.learners import SmoothMWEM
+        >>> from hockeystick.learners.smoothed import BoxCells, Thresholds, UniformGrid
         >>> cells = BoxCells.of(Thresholds().cover(0.02, UniformGrid(2**24)))
         >>> learner = SmoothMWEM(cells=cells, records=5000, sigma=0.5, rounds=5, epsilon_em=0.2, epsilon_lap=0.1)
         >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)

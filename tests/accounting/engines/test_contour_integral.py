@@ -417,6 +417,7 @@ def test_a_schedules_additions_take_a_few_orders_and_no_grid(monkeypatch, target
     event = schedule(20)
     removal, addition = event.directions()
     orders = methods.FewOrders.of(addition, 0.0)
+    assert orders is not None
     few = orders.delta(target, True)
     sound = best_bound.delta(addition, target, method="rdp").upper
     assert sound * (1 - 1e-9) <= few <= sound**0.85  # an order that is not the best costs some of the logarithm

@@ -6,7 +6,7 @@ from hockeystick.accounting.numerics import crossings
 
 
 @pytest.mark.parametrize("top", [-6.0, -8.0, 3.0])
-def test_a_function_that_turns_leads_to_no_endless_search(top):
+def test_a_function_that_turns_leads_to_no_endless_search(top: float) -> None:
     """Its secants lead from one side of the highest value to the other and back."""
     asked: list[float] = []
 
@@ -21,7 +21,7 @@ def test_a_function_that_turns_leads_to_no_endless_search(top):
 
 @pytest.mark.parametrize("slope", [1.0, -3.0, 0.01])
 @pytest.mark.parametrize("zero", [-15.0, -8.4, 0.0, 17.0])
-def test_the_zero_of_a_line_is_found(slope, zero):
+def test_the_zero_of_a_line_is_found(slope: float, zero: float) -> None:
     found = crossings.span(lambda x: slope * (x - zero), -8.5, -20.0, 18.0)
     assert found is not None and found.crosses
     place, steepness = crossings.root(lambda x: slope * (x - zero), found, 1e-6)

@@ -21,7 +21,7 @@ from sklearn.utils import estimator_checks
 
 from hockeystick import Adjacency, InvalidArgumentError
 from hockeystick.estimators import PrivateClassifier, PrivateDivergence, PrivateLabelDistribution, PrivateQueries
-from hockeystick.learners import Halfspaces, PublicColumn, Thresholds
+from hockeystick.learners.smoothed import Halfspaces, PublicColumn, Thresholds
 from hockeystick.learners.smoothed.nets.agnostic_learner import best_predicate
 
 # --------------------------------------------------------------------------------------- scikit-learn's conventions

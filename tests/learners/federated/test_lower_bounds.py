@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, ParallelEpochLearner
+from hockeystick.learners import LazyExperts, MultiplicativeWeights
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.lower_bounds import (
     PackingAdversary,
@@ -32,6 +32,7 @@ from hockeystick.learners.federated.lower_bounds import (
     theorem_3,
 )
 from hockeystick.learners.federated.noisy_hedge import NoisyHedge
+from hockeystick.learners.lazy import ParallelEpochLearner
 
 FALSE_ALARM = 1e-6
 WITHIN = float(stats.norm.isf(FALSE_ALARM / 2))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.learners import checked_losses
+from hockeystick.learners.experts import checked_losses
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 from hockeystick.learners.federated.rating_losses import (

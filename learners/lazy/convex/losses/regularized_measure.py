@@ -59,7 +59,7 @@ class RegularizedMeasure:
         regularisation: λ > 0, in units of loss per squared length.
 
     Example:
-        >>> from hockeystick.learners import LinearLosses
+        >>> from hockeystick.learners.lazy import LinearLosses
         >>> losses = LinearLosses([[1.0]])
         >>> measure = RegularizedMeasure(
         ...     domain=Box.cube(1, 1.0), losses=losses, seen=1, inverse_temperature=2.0, regularisation=0.5)

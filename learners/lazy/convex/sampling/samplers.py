@@ -111,7 +111,7 @@ class ClosedFormSampler:
     along the mean by rejection from a staircase above its log-concave density, the rest given that component.
 
     Example:
-        >>> from hockeystick.learners import LinearLosses, RegularizedWeights
+        >>> from hockeystick.learners.lazy import LinearLosses, RegularizedWeights
         >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
         >>> measure = weights.measure(Box.cube(2, 1.0), LinearLosses([[0.5, 0.0]]), seen=1)
         >>> ClosedFormSampler().sample(measure, np.random.default_rng(1), runs=3).shape
@@ -280,7 +280,7 @@ class TangentSampler:
         start: z, a point of the domain; None for the (numerical) mode.
 
     Example:
-        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> from hockeystick.learners.lazy import RegressionLosses, RegularizedWeights
         >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
         >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
         >>> TangentSampler().sample(measure, np.random.default_rng(1), runs=3).shape
@@ -321,7 +321,7 @@ class GridSampler:
         cells: Cells along each axis.
 
     Example:
-        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> from hockeystick.learners.lazy import RegressionLosses, RegularizedWeights
         >>> weights = RegularizedWeights(inverse_temperature=1.0, regularisation=2.0, lipschitz=1.0)
         >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
         >>> GridSampler(cells=16).sample(measure, np.random.default_rng(1), runs=3).shape
@@ -389,7 +389,7 @@ class ProximalSampler:
             fewer rounds but more proposals, which pays off for smooth losses.
 
     Example:
-        >>> from hockeystick.learners import RegressionLosses, RegularizedWeights
+        >>> from hockeystick.learners.lazy import RegressionLosses, RegularizedWeights
         >>> weights = RegularizedWeights(inverse_temperature=0.1, regularisation=20.0, lipschitz=1.0)
         >>> measure = weights.measure(Box.cube(1, 1.0), RegressionLosses([[1.0]], [1.0]), seen=1)
         >>> ProximalSampler(total_variation=1e-6, step=0.5).plan(measure)

@@ -33,7 +33,7 @@ class Thresholds(ConceptClass):
     """The predicates 1[x >= b] on the line, b in [-inf, inf]; a row of parameters is (b,).
 
     Example:
-        >>> from hockeystick.learners import Thresholds, UniformCube
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube
         >>> Thresholds().predict([[0.3], [0.6]], [0.5, 0.7]).tolist()
         [[True, True], [False, True]]
         >>> Thresholds().cover(0.01, UniformCube(1)).size
@@ -78,7 +78,7 @@ class Intervals(ConceptClass):
     """The predicates 1[a <= x <= c] on the line, empty if a > c; a row of parameters is (a, c).
 
     Example:
-        >>> from hockeystick.learners import Intervals
+        >>> from hockeystick.learners.smoothed import Intervals
         >>> Intervals().predict([[0.2, 0.6]], [0.1, 0.2, 0.6, 0.7]).tolist()
         [[False, True, True, False]]
         >>> float(Intervals().max_gap([0.1, 0.2, 0.6], [1, 0, 1], [0, 1, 0]))  # weights on the same three points

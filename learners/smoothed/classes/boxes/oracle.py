@@ -96,7 +96,7 @@ def oracle_cover(
 
     Example:
         >>> import numpy as np
-        >>> from hockeystick.learners import Thresholds, UniformCube, oracle_cover
+        >>> from hockeystick.learners.smoothed import Thresholds, UniformCube, oracle_cover
         >>> found = oracle_cover(Thresholds(), 0.2, UniformCube(1), np.random.default_rng(0), samples=50)
         >>> found.cover.size, found.tree.calls, round(found.cover.failure_probability, 5)
         (51, 1275, 0.00073)
@@ -133,7 +133,7 @@ def oracle_tree(concepts: ConceptClass, points: npt.ArrayLike, *, most_calls: in
         InvalidArgumentError: invalid points, too many calls, or an oracle that returns a predicate of other labels.
 
     Example:
-        >>> from hockeystick.learners import Thresholds, oracle_tree
+        >>> from hockeystick.learners.smoothed import Thresholds, oracle_tree
         >>> tree = oracle_tree(Thresholds(), [[0.2], [0.7]])
         >>> tree.nodes, tree.labels.tolist()
         ((1, 2, 3), [[False, False], [False, True], [True, True]])

@@ -47,7 +47,7 @@ class Rectangles(ConceptClass):
         InvalidArgumentError: ``dimension`` is not an integer >= 1.
 
     Example:
-        >>> from hockeystick.learners import Rectangles
+        >>> from hockeystick.learners.smoothed import Rectangles
         >>> Rectangles(2).predict([[0.0, 0.0, 0.5, 1.0]], [[0.2, 0.9], [0.7, 0.9]]).tolist()
         [[True, False]]
     """

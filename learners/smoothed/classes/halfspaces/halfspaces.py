@@ -42,7 +42,7 @@ class Halfspaces(ConceptClass):
         InvalidArgumentError: ``dimension`` is not an integer >= 1.
 
     Example:
-        >>> from hockeystick.learners import Halfspaces
+        >>> from hockeystick.learners.smoothed import Halfspaces
         >>> square = [[0, 0], [0, 1], [1, 0], [1, 1]]
         >>> Halfspaces(2).predict([[1.0, 1.0, 1.0]], square).tolist()
         [[False, True, True, True]]

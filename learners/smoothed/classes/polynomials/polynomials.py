@@ -87,7 +87,7 @@ class PolynomialThresholds(ConceptClass):
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> from hockeystick.learners import PolynomialThresholds
+        >>> from hockeystick.learners.smoothed import PolynomialThresholds
         >>> discs = PolynomialThresholds(2, 2)  # coefficients of x, y, x^2, xy, y^2, then b
         >>> discs.predict([[0.0, 0.0, -1.0, 0.0, -1.0, -1.0]], [[0.6, 0.6], [0.9, 0.9]]).tolist()
         [[True, False]]

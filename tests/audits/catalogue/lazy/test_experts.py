@@ -17,7 +17,8 @@ from hockeystick.audits.catalogue.lazy.experts import LazyTarget, lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import MUTATIONS, Mutation
 from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
 from hockeystick.audits.catalogue.lazy.views import VIEWS, View
-from hockeystick.learners import LazyChain, LazyExperts
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import LazyChain
 from hockeystick.learners.lazy.experts.setting import Variant
 
 DELTA = 1e-5

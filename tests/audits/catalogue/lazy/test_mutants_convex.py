@@ -31,7 +31,8 @@ from scipy import stats
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import Box, LazyConvex, LinearLosses, RegularizedMeasure
+from hockeystick.learners import LazyConvex
+from hockeystick.learners.lazy import Box, LinearLosses, RegularizedMeasure
 
 FALSE_ALARM = 1e-6
 

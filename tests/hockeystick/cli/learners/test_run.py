@@ -16,7 +16,8 @@ from command_line import assert_refused, strict_json
 
 import hockeystick.mechanisms.randomness.noise
 from hockeystick._runs.bundled_data import DATA, classifier_errors, logistic_losses
-from hockeystick.learners import Ball, LazyConvex, LazyExperts, exact_loss, paper_epsilon
+from hockeystick.learners import LazyConvex, LazyExperts
+from hockeystick.learners.lazy import Ball, exact_loss, paper_epsilon
 from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
 from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon_convex
 

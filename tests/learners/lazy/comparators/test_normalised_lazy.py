@@ -22,7 +22,9 @@ from hockeystick.accounting import (
     VisibleMixture,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, NormalisedLazyExperts, Transcripts, batch_sums
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, NormalisedLazyExperts
+from hockeystick.learners.experts import batch_sums
+from hockeystick.learners.lazy import Transcripts
 from hockeystick.learners.lazy.comparators.normalised_lazy import _decide_and_draw
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw
 

@@ -15,7 +15,8 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import LazyExperts, ShrinkingDartboard, Transcripts
+from hockeystick.learners import LazyExperts, ShrinkingDartboard
+from hockeystick.learners.lazy import Transcripts
 
 FALSE_ALARM = 1e-6
 

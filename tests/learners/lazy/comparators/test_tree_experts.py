@@ -16,16 +16,8 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import (
-    Ball,
-    Box,
-    LinearLosses,
-    MultiplicativeWeights,
-    PrivateFTRL,
-    QuadraticLosses,
-    RegressionLosses,
-    TreeExperts,
-)
+from hockeystick.learners import MultiplicativeWeights, PrivateFTRL, TreeExperts
+from hockeystick.learners.lazy import Ball, Box, LinearLosses, QuadraticLosses, RegressionLosses
 from hockeystick.learners.lazy.comparators.tree_experts import PublishedRuns
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.streams import tree_blocks

@@ -8,7 +8,8 @@ import pytest
 from attrs import evolve
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
-from hockeystick.learners import Ball, Box, LangevinSampler, LazyConvex, ProximalSampler
+from hockeystick.learners import LazyConvex
+from hockeystick.learners.lazy import Ball, Box, LangevinSampler, ProximalSampler
 from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 
 

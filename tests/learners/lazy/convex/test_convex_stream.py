@@ -20,22 +20,21 @@ from scipy import stats
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import (
+from hockeystick.learners import ConvexStream, LazyConvex
+from hockeystick.learners.common import stream_checkpoint
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ClosedFormSampler,
     ConvexLosses,
-    ConvexStream,
     ExactSampler,
     LangevinSampler,
-    LazyConvex,
     LinearLosses,
     ProximalSampler,
     QuadraticLosses,
     RegressionLosses,
     TangentSampler,
 )
-from hockeystick.learners.common import stream_checkpoint
 from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
 from hockeystick.learners.lazy.convex.losses.convex_losses import LIPSCHITZ_SLACK
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits

@@ -16,14 +16,14 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
 from hockeystick.audits import Claim
 from hockeystick.audits.fixed_sample import audit
-from hockeystick.learners import (
+from hockeystick.learners import LazyConvex
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ConvexLosses,
     ConvexTranscripts,
     GridSampler,
     LangevinSampler,
-    LazyConvex,
     LinearLosses,
     ProximalSampler,
     QuadraticLosses,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError, epsilon
 from hockeystick.accounting.events.catalogue import GaussianDP, LazySwitchDecision, VisibleMixture, compose
-from hockeystick.learners import Ball, LazyExperts
+from hockeystick.learners import LazyExperts
 from hockeystick.learners.common.calibration_search import (
     Target,
     approximate_delta,
@@ -20,6 +20,7 @@ from hockeystick.learners.common.calibration_search import (
     largest_meeting,
     mixture_curve,
 )
+from hockeystick.learners.lazy import Ball
 from hockeystick.learners.lazy.convex.calibration import _Search as ConvexSearch
 from hockeystick.learners.lazy.experts.calibration import _Search
 

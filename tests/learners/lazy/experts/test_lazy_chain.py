@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyChain, LazyExperts, exact_loss, exact_marginals
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import LazyChain, exact_loss, exact_marginals
 from hockeystick.learners.lazy.experts.lazy_chain import log_likelihood_ratio
 from hockeystick.mechanisms import LazySwitch
 

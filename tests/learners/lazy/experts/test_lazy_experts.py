@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, LazySwitchDecision
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, batch_sums, exact_loss, paper_epsilon
+from hockeystick.learners import LazyExperts, MultiplicativeWeights
+from hockeystick.learners.experts import batch_sums
+from hockeystick.learners.lazy import exact_loss, paper_epsilon
 from hockeystick.learners.lazy.experts.setting import Variant
 
 

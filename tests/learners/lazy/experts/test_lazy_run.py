@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, batch_sums, exact_marginals
-from hockeystick.learners.experts import loss_batches
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.experts import batch_sums, loss_batches
 from hockeystick.learners.experts.loss_batches import Batches
+from hockeystick.learners.lazy import exact_marginals
 from hockeystick.learners.lazy.experts import lazy_run
 from hockeystick.learners.lazy.experts.lazy_chain import substreams
 

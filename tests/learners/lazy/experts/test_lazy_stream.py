@@ -19,7 +19,8 @@ from samples import chi_square_of_outcomes
 import hockeystick as hs
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, RefinementError
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import LazyExperts, Transcripts
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import Transcripts
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
 

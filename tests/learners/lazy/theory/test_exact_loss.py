@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from hockeystick import accounting
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, LazySwitchDecision, PrivacyEvent, VisibleMixture
-from hockeystick.learners import LazyChain, LazyExperts, exact_decision_loss, exact_loss
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import LazyChain, exact_decision_loss, exact_loss
 from hockeystick.learners.lazy.experts.setting import Variant
 
 

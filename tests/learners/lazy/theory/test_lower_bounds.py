@@ -16,14 +16,8 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.learners import (
-    EpochAdversary,
-    LazyExperts,
-    ParallelEpochLearner,
-    Resamplings,
-    Transcripts,
-    resamplings,
-)
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import EpochAdversary, ParallelEpochLearner, Resamplings, Transcripts, resamplings
 from hockeystick.learners.lazy.theory.lower_bounds import printed_regret_floor, repeated_loss_floor, repeated_loss_law
 from hockeystick.mechanisms.streams.tree_aggregation import TreeAggregation
 

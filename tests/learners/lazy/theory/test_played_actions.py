@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyChain, LazyExperts, actions_log_likelihood_ratio, exact_actions_loss, exact_loss
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.lazy import LazyChain, actions_log_likelihood_ratio, exact_actions_loss, exact_loss
 from hockeystick.learners.lazy.experts.setting import Variant
 from hockeystick.learners.lazy.theory import played_actions
 

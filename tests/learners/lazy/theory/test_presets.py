@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError
-from hockeystick.learners import (
+from hockeystick.learners import LazyConvex
+from hockeystick.learners.common.calibration_search import LARGEST_FAKE
+from hockeystick.learners.lazy import (
     Ball,
     Box,
-    LazyConvex,
     Preset,
     exact_actions_loss,
     exact_loss,
@@ -24,7 +25,6 @@ from hockeystick.learners import (
     paper_rate,
     paper_stmt_3_10,
 )
-from hockeystick.learners.common.calibration_search import LARGEST_FAKE
 
 CONVEX: dict[str, Any] = {
     "rounds": 10**6,

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, batch_sums, log_log_slope
+from hockeystick.learners import LazyExperts
+from hockeystick.learners.experts import batch_sums
 from hockeystick.learners.experts import multiplicative_weights as weights
+from hockeystick.learners.lazy import log_log_slope
 from hockeystick.learners.lazy.theory.rates import (
     CONVEX_CORRECTED,
     CONVEX_PRINTED,

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import ApproximateDP, BoundedRange, GaussianDP, PureDP
-from hockeystick.learners import (
+from hockeystick.learners import LazyConvex, LazyExperts, LazyTransform
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     Certificate,
@@ -24,9 +25,6 @@ from hockeystick.learners import (
     ConvexMeasure,
     ConvexTranscripts,
     LangevinSampler,
-    LazyConvex,
-    LazyExperts,
-    LazyTransform,
     LinearLosses,
     MultiplicativeMeasure,
     PointMeasure,

@@ -14,7 +14,7 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import GaussianDP
-from hockeystick.learners import (
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ConvexLosses,

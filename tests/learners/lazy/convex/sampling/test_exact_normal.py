@@ -13,7 +13,7 @@ from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import (
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ExactSampler,

@@ -14,7 +14,7 @@ from scipy import integrate, stats
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.losses.gaussian_profile import log_delta
-from hockeystick.learners import (
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ClosedFormSampler,

@@ -15,11 +15,11 @@ from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners import (
+from hockeystick.learners import LazyConvex
+from hockeystick.learners.lazy import (
     Ball,
     Box,
     ExactSampler,
-    LazyConvex,
     LinearLosses,
     QuadraticLosses,
     RegressionLosses,

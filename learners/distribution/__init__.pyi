@@ -1,0 +1,32 @@
+from .adaptive_runs import InteractiveDistribution as InteractiveDistribution
+from .anytime import AnytimeDistribution as AnytimeDistribution
+from .channels.candidates import Hypotheses as Hypotheses
+from .channels.candidates import LabelDensities as LabelDensities
+from .channels.candidates import LabelTable as LabelTable
+from .channels.laplace import SampledDiscreteLaplace as SampledDiscreteLaplace
+from .channels.laplace import SampledLaplace as SampledLaplace
+from .channels.levels import CeiledBlocks as CeiledBlocks
+from .channels.levels import Envelope as Envelope
+from .channels.levels import Levels as Levels
+from .channels.levels import UniformMixture as UniformMixture
+from .channels.messages import Channel as Channel
+from .channels.messages import Message as Message
+from .channels.messages import Messages as Messages
+from .channels.one_bit import OneBit as OneBit
+from .channels.printed import PrintedMessage as PrintedMessage
+from .channels.printed import printed_sampled as printed_sampled
+from .channels.printed import printed_vector as printed_vector
+from .channels.randomized_response import RandomizedLabels as RandomizedLabels
+from .channels.vector import VectorGaussian as VectorGaussian
+from .channels.vector import VectorLaplace as VectorLaplace
+from .channels.wire import Inbox as Inbox
+from .channels.wire import MessageFormat as MessageFormat
+from .channels.wire import RefusedMessageError as RefusedMessageError
+from .hadamard_candidates import HadamardClass as HadamardClass
+from .hypothesis_selection import HypothesisSelection as HypothesisSelection
+from .hypothesis_selection import ScheffeSelection as ScheffeSelection
+from .online_distribution import OnlineDistribution as OnlineDistribution
+from .risk_bounds import choose_channel as choose_channel
+from .server import DistributionServer as DistributionServer
+
+__all__: list[str]

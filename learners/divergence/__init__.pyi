@@ -1,0 +1,32 @@
+from .client_counts import ClientCounts as ClientCounts
+from .count_logarithms import AssumedCounts as AssumedCounts
+from .count_logarithms import Harmonic as Harmonic
+from .count_logarithms import Smoothed as Smoothed
+from .distributed import DistributedKL as DistributedKL
+from .distributed import NoisyCounts as NoisyCounts
+from .drift.alarms import AlarmSession as AlarmSession
+from .drift.alarms import DriftAlarms as DriftAlarms
+from .drift.monitor import DriftLook as DriftLook
+from .drift.monitor import DriftMonitor as DriftMonitor
+from .drift.monitor import MonitorSession as MonitorSession
+from .local_baselines import LocalKL as LocalKL
+from .local_baselines import RandomizedKL as RandomizedKL
+from .local_baselines import TrustedHistogram as TrustedHistogram
+from .made_up_populations import LabelledRecords as LabelledRecords
+from .over_a_network import KLClient as KLClient
+from .over_a_network import kl_server as kl_server
+from .printed.coins_after_data import CoinChannel as CoinChannel
+from .printed.coins_after_data import CoinRelease as CoinRelease
+from .printed.coins_after_data import FreshCoins as FreshCoins
+from .printed.coins_after_data import coin_event as coin_event
+from .printed.coins_after_data import coin_graph as coin_graph
+from .printed.literal_estimators import LiteralKL as LiteralKL
+from .printed.literal_estimators import NotPrivate as NotPrivate
+from .printed.literal_estimators import PublishedExperiment as PublishedExperiment
+from .query_average import QueryAverage as QueryAverage
+from .trusted import AggregatedKL as AggregatedKL
+from .trusted import KLEstimate as KLEstimate
+from .trusted import KLPair as KLPair
+from .trusted import TrustedKL as TrustedKL
+
+__all__: list[str]
