@@ -13,6 +13,7 @@ import ast
 import io
 import itertools
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -29,7 +30,14 @@ MODULES = 15  # of one folder
 FUNCTION = 80  # lines of one function, without its docstring
 NEAR = 3  # lines from a factor to the comment that gives its reason
 UNEXPLAINED = 0  # factors of the product that may be without one
-LINES = {"product": 98_500, "tests": 85_000, "benchmarks": 15_500}
+LINES = {"code": 58_800, "product": 100_500, "tests": 83_600, "benchmarks": 13_500}
+WITHOUT_EXAMPLE = 0  # public names whose docstring has neither an example nor a word of where there is one
+QUESTION = re.compile(r"(What|How|Who|Whose|Where|Which) ")  # "Whether" is how the docstring of a bool begins
+NO_NOUN = re.compile(
+    r"(?<!there )(?<!There )\b(is|are|was|were) no "
+    r"(?!more|less|longer|shorter|smaller|larger|worse|better|easier|harder|greater|higher|lower|wider|fewer|one)"
+)
+EXAMPLE = re.compile(r">>>|\b[Ss]ee(?: also)?\s+(?::\w+:)?`|has an example|is an example|see there")
 
 
 def sources(part: str, root: Path = ROOT) -> Iterator[Path]:
@@ -149,6 +157,54 @@ def without_sentence(root: Path = ROOT) -> list[str]:
     ]
 
 
+def wording(text: str) -> list[str]:
+    """Sentences of docstrings and other strings of a module that no English engineer would write."""
+    tree, found = ast.parse(text), []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = (ast.get_docstring(node) or "").split("\n")[0]
+            found += [first] if QUESTION.match(first) else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found += [match.string[match.start() :][:60] for match in NO_NOUN.finditer(node.value)]
+    return found
+
+
+def _linked(file: Path, root: Path) -> bool:
+    """Says whether a file lies behind a link."""
+    return file.resolve() != root.resolve() / file.relative_to(root)
+
+
+def without_example(root: Path = ROOT) -> list[str]:
+    """Public classes and functions without an example, or a word of where there is one; errors need none."""
+    found = set()
+    for part in PARTS:
+        for face in sorted(path for path in (root / part).rglob("__init__.pyi") if not _linked(path, root)):
+            for source, name in re.findall(r"^from \.(\S+) import (\w+) as", face.read_text(encoding="utf-8"), re.M):
+                file = face.parent / f"{source.replace('.', '/')}.py"
+                nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else []
+                for node in nodes:
+                    named = isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
+                    if named and not EXAMPLE.search(ast.get_docstring(node) or ""):
+                        found.add(f"{file.relative_to(root).as_posix()}:{name}")
+    return sorted(place for place in found if not place.endswith("Error"))
+
+
+def code_lines(root: Path = ROOT) -> int:
+    """The number of lines of the product that are neither blank, nor comments, nor docstrings."""
+    number = 0
+    for file in (file for part in PARTS for file in sources(part, root)):
+        text = file.read_text(encoding="utf-8")
+        described = {
+            line
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines = enumerate(text.splitlines(), 1)
+        number += sum(bool(line.strip()) and line.strip()[0] != "#" and i not in described for i, line in lines)
+    return number
+
+
 def arrows() -> nx.DiGraph:
     """Which module imports which, in functions and for type checkers too."""
     graph = grimp.build_graph("hockeystick", cache_dir=None)
@@ -161,9 +217,9 @@ def cycles(graph: nx.DiGraph) -> list[list[str]]:
 
 
 def lines(root: Path = ROOT) -> dict[str, int]:
-    """How many lines the product, its tests and its benchmarks have."""
+    """The number of lines of the product's code, and of all the product, its tests and its benchmarks."""
     told = {"product": PARTS, "tests": ("tests",), "benchmarks": ("benchmarks",)}
-    return {
+    return {"code": code_lines(root)} | {
         name: sum(len(file.read_text(encoding="utf-8").splitlines()) for part in parts for file in sources(part, root))
         for name, parts in told.items()
     }
@@ -193,6 +249,15 @@ def main() -> int:
     print(f"{factors} factors against round-off, {len(bare)} of them without a reason near by")
     broken = bare if len(bare) > UNEXPLAINED else []
     broken = [f"{place}: a factor, and no comment says which round-off it covers" for place in broken]
+    bare = without_example()
+    print(f"{len(bare)} public names without an example")
+    broken += [f"{name}: no example" for name in (bare if len(bare) > WITHOUT_EXAMPLE else [])]
+    broken += [
+        f"{file.relative_to(ROOT).as_posix()}: {sentence!r} is not plain English"
+        for part in PARTS
+        for file in sources(part)
+        for sentence in wording(file.read_text(encoding="utf-8"))
+    ]
     broken += [f"{folder} has {number} modules" for folder, number in crowded().items()]
     broken += [f"{name} has {number} lines" for name, number in long_functions().items()]
     broken += [f"{folder}/__init__.py does not say what it is for" for folder in without_sentence()]

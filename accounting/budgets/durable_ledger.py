@@ -51,7 +51,7 @@ class LedgerError(HockeystickError):
 
 @frozen
 class Receipt:
-    """The record of a charge that is on disk; ``DurableLedger.reserve`` returns it.
+    """The record of a charge that is on disk. See ``DurableLedger.reserve``.
 
     Attributes:
       number: 1 for the first charge of the ledger.

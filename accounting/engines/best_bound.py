@@ -70,7 +70,7 @@ _SHARP = "sharp contour"  # before all others
 
 @frozen(order=False)  # its own order; said for type checkers
 class Bracket:
-    """A computed bound and its numerical accuracy; ``epsilon`` and ``delta`` return it.
+    """A computed bound and its numerical accuracy. See ``epsilon`` and ``delta``, which return it.
 
     It acts as a number, its upper end: ``float(bound)``, ``bound < 5``, and ``f"{bound:.3f}"``, which rounds up.
 

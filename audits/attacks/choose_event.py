@@ -304,6 +304,7 @@ class _Rated:
         points = np.array(claim.points)
         ratio, delta = np.exp(np.minimum(points[:, 0], 300)), points[:, 1]
         spread = (p * (1 - p))[:, None] + ratio**2 * (q * (1 - q))[:, None] + 2 * ratio * (both * p * q)[:, None]
+        # As above: the term 1e-12 avoids a division by 0.
         excess = (p[:, None] - ratio * q[:, None] - delta) / np.sqrt(spread + 1e-12) * np.sqrt(n)[:, None]
         at = excess.argmax(axis=1)
         best = excess[np.arange(len(p)), at]

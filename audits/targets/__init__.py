@@ -1,1 +1,1 @@
-"""How a target is called, and targets made of recorded outputs or statistics."""
+"""The calling conventions of targets, and targets made of recorded outputs or statistics."""

@@ -1,1 +1,1 @@
-"""What learners of several papers share."""
+"""Pieces that learners of several papers share."""

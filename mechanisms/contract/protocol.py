@@ -49,7 +49,10 @@ from hockeystick.accounting import PrivacyEvent
 
 @runtime_checkable
 class Mechanism(Protocol):
-    """A randomised map from a noiseless value to an output. Any class with these methods is one; see the module."""
+    """A randomised map from a noiseless value to an output. Any class with these methods is one.
+
+    The module's docstring has an example.
+    """
 
     def event(self) -> PrivacyEvent:
         """Returns the cost of one release, normalised: ``event().at(k)`` is the cost for k changed records."""

@@ -8,7 +8,9 @@ they are none.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,18 @@ from fed_stoch_cases import learner as fed_stoch
 
 from hockeystick import learners as L
 from hockeystick import mechanisms as M
+
+PAPERS = (L.lazy, L.federated, L.divergence, L.distribution, L.smoothed)
+LEARNERS = (L, *PAPERS, L.experts, L.network)
+
+
+def public(*parts: ModuleType) -> dict[str, Any]:
+    """Returns {name: value} of the classes, functions and constants that the parts give."""
+    found = {name: getattr(part, name) for part in parts for name in part.__all__}
+    return {name: value for name, value in found.items() if not inspect.ismodule(value)}
+
+
+PUBLIC = public(M, *LEARNERS)
 
 # Names of arguments that hold data. A method with one of them needs a row, or in EXEMPT a reason why it has none.
 DATA = frozenset(
@@ -93,20 +107,22 @@ def distributed(survivors: int = 3) -> L.DistributedKL:
 
 
 def levels() -> Any:
-    return L.UniformMixture().levels(L.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 10)
+    return L.distribution.UniformMixture().levels(L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 10)
 
 
 def online() -> L.OnlineDistribution:
-    return L.OnlineDistribution.build(L.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), rounds=10, epsilon=1.0)
+    return L.OnlineDistribution.build(
+        L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), rounds=10, epsilon=1.0
+    )
 
 
 def mwem() -> L.SmoothMWEM:
-    cells = L.BoxCells.of(L.Thresholds().cover(0.25, L.UniformCube(1)))
+    cells = L.smoothed.BoxCells.of(L.smoothed.Thresholds().cover(0.25, L.smoothed.UniformCube(1)))
     return L.SmoothMWEM(cells=cells, records=6, sigma=1.0, rounds=2, epsilon_em=1.0, epsilon_lap=1.0)
 
 
 def release_of_queries() -> L.QueryRelease:
-    column = L.PublicColumn(name="age", low=0.0, high=100.0)
+    column = L.smoothed.PublicColumn(name="age", low=0.0, high=100.0)
     return L.QueryRelease.calibrated(
         (column,), queries="thresholds", records=500, sigma=0.5, epsilon=4.0, largest_cover=64
     )
@@ -114,18 +130,18 @@ def release_of_queries() -> L.QueryRelease:
 
 def net() -> L.SubsampledNet:
     return L.SubsampledNet.draw(
-        L.Thresholds(), L.UniformCube(1), rng(), sigma=0.5, accepted=3, size=2, epsilon=1.0, records=4
+        L.smoothed.Thresholds(), L.smoothed.UniformCube(1), rng(), sigma=0.5, accepted=3, size=2, epsilon=1.0, records=4
     )
 
 
 def choice() -> L.AgnosticLearner:
     return L.AgnosticLearner.draw(
-        L.Thresholds(), L.UniformCube(1), rng(), sigma=0.5, accepted=2, size=2, epsilon=1.0, records=4
+        L.smoothed.Thresholds(), L.smoothed.UniformCube(1), rng(), sigma=0.5, accepted=2, size=2, epsilon=1.0, records=4
     )
 
 
-def player() -> L.OnlinePlayer:
-    learner = L.SmoothedOnline(concepts=L.Thresholds(), measure=L.UniformCube(1), sigma=0.5, rounds=4)
+def player() -> L.smoothed.OnlinePlayer:
+    learner = L.SmoothedOnline(concepts=L.smoothed.Thresholds(), measure=L.smoothed.UniformCube(1), sigma=0.5, rounds=4)
     found = learner.player(rng())
     found.predict()
     return found
@@ -139,26 +155,38 @@ def step(log_ratio: Any) -> None:
 
 def convex(**more: Any) -> L.LazyConvex:
     given: dict[str, Any] = {
-        "domain": L.Ball(2, 1.0), "lipschitz": 1.0, "inverse_temperature": 0.2, "regularisation": 1.0,
-        "fake_switch_probability": 0.1, "clip_tail": 1e-3, "failure": 1e-6, "sampler": L.ExactSampler(),
-    }  # fmt: skip
+        "domain": L.lazy.Ball(2, 1.0),
+        "lipschitz": 1.0,
+        "inverse_temperature": 0.2,
+        "regularisation": 1.0,
+        "fake_switch_probability": 0.1,
+        "clip_tail": 1e-3,
+        "failure": 1e-6,
+        "sampler": L.lazy.ExactSampler(),
+    }
     return L.LazyConvex(rounds=4, **(given | more))
 
 
 def transform() -> L.LazyTransform:
-    measure = L.PointMeasure(measure=L.MultiplicativeMeasure(learning_rate=0.1), points=3)
+    measure = L.lazy.PointMeasure(measure=L.lazy.MultiplicativeMeasure(learning_rate=0.1), points=3)
     return L.LazyTransform(measure=measure, rounds=4, fake_switch_probability=0.2)
 
 
-def svt_run() -> L.SVTRuns:
+def svt_run() -> L.federated.SVTRuns:
     return svt().run(CLIENTS["losses"], server_seed=1)
 
 
 def svt() -> L.FedSVT:
     return L.FedSVT(
-        clients=2, rounds=4, experts=3, switches=2, learning_rate=0.5, threshold=1.0,
-        threshold_scale=2.0, query_scale=4.0,
-    )  # fmt: skip
+        clients=2,
+        rounds=4,
+        experts=3,
+        switches=2,
+        learning_rate=0.5,
+        threshold=1.0,
+        threshold_scale=2.0,
+        query_scale=4.0,
+    )
 
 
 def watch() -> dict[str, Any]:
@@ -171,7 +199,7 @@ CATEGORY = {name: np.array([1, 0]) for name in VALUE}
 STEPS = {name: [1.0, 0.0, 1.0, 1.0] for name in VALUE}
 TABLE = np.full((4, 3), 0.5)
 LOSSES = {"losses": TABLE, "losses0": TABLE, "losses1": TABLE}
-LINEAR = L.LinearLosses(np.full((4, 2), 0.1))
+LINEAR = L.lazy.LinearLosses(np.full((4, 2), 0.1))
 CONVEX = {"losses": LINEAR, "losses0": LINEAR, "losses1": LINEAR}
 CLIENTS = {"losses": np.full((2, 4, 3), 0.5), "losses0": np.full((2, 4, 3), 0.5), "losses1": np.full((2, 4, 3), 0.5)}
 LABELS = {"label": 1, "label0": 1, "label1": 0, "labels": [0, 1, 2]}
@@ -201,7 +229,9 @@ def _mechanisms() -> dict[str, Row]:
             lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0).start(
                 noise=M.SimulationNoise(1)
             ),
-            {"term": 0.5}, stateful=True),
+            {"term": 0.5},
+            stateful=True,
+        ),
         "DiscreteGaussian": Row(lambda: M.DiscreteGaussian(2.0), WHOLE),
         "DiscreteGaussianShares": Row(lambda: M.DiscreteGaussianShares(2.0, survivors=2), WHOLE),
         "DiscreteLaplace": Row(lambda: M.DiscreteLaplace(2.0), WHOLE),
@@ -226,7 +256,9 @@ def _mechanisms() -> dict[str, Row]:
         "MatrixMechanism": Row(lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0), STEPS),
         "MatrixStream": Row(
             lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0).stream(noise=M.SimulationNoise(1)),
-            {"contribution": 1.0}, stateful=True),
+            {"contribution": 1.0},
+            stateful=True,
+        ),
         "NoisyMax": Row(lambda: M.NoisyMax(2.0, "gumbel"), VALUE),
         "OneBitChannel": Row(lambda: M.OneBitChannel(1.0, low=0.0, high=1.0), VALUE),
         "PermuteAndFlip": Row(lambda: M.PermuteAndFlip(2.0), VALUE),
@@ -242,24 +274,27 @@ def _mechanisms() -> dict[str, Row]:
             lambda: M.SparseVector(0.0, threshold_scale=4.0, query_scale=8.0, answers=2, answer_scale=8.0).start(
                 noise=M.SimulationNoise(1)
             ),
-            {"query": 1.0}, stateful=True),
+            {"query": 1.0},
+            stateful=True,
+        ),
         "Staircase": Row(lambda: M.Staircase(1.0), {name: 1.0 for name in VALUE}),
         "Subsampled": Row(
             lambda: M.Subsampled(M.PoissonSample(0.5), M.Gaussian(2.0)), {n: np.ones((3, 1)) for n in VALUE}
         ),
         "ThresholdSession": Row(
             lambda: M.AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0).start(noise=M.SimulationNoise(1)),
-            {"query": 1.0}, stateful=True),
+            {"query": 1.0},
+            stateful=True,
+        ),
         "TopK": Row(lambda: M.TopK(4.0, k=2), VALUE),
         "TreeAggregation": Row(lambda: M.TreeAggregation(4, 2.0), STEPS),
         "TreeStream": Row(
-            lambda: M.TreeAggregation(4, 2.0).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True),
+            lambda: M.TreeAggregation(4, 2.0).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True
+        ),
         "UnaryEncoding": Row(lambda: M.UnaryEncoding(0.75, 0.25, categories=3), CATEGORY),
         "public_priorities": Row(lambda: M.public_priorities, {"records": ["a", 1]}, {"seed": 1}),
-        "secure_sum": Row(
-            lambda: M.secure_sum, {"vectors": np.ones((3, 2), int)}, {"modulus": 2**20, "largest": 10.0}
-        ),
-    }  # fmt: skip
+        "secure_sum": Row(lambda: M.secure_sum, {"vectors": np.ones((3, 2), int)}, {"modulus": 2**20, "largest": 10.0}),
+    }
     return found
 
 
@@ -268,32 +303,45 @@ def _experts() -> dict[str, Row]:
     phases = {"losses": np.full((3, 63, 4), 0.25)}
     return {
         "ConvexMeasure": Row(
-            lambda: L.ConvexMeasure(
-                weights=L.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0),
-                domain=L.Ball(2, 1.0),
+            lambda: L.lazy.ConvexMeasure(
+                weights=L.lazy.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0),
+                domain=L.lazy.Ball(2, 1.0),
             ),
             CONVEX,
             {"rounds": 4, "batch": 2},
         ),
         "ConvexStream": Row(
             lambda: convex().start(noise=M.SimulationNoise(1)),
-            {"loss": L.LinearLosses(np.full((1, 2), 0.1))},
+            {"loss": L.lazy.LinearLosses(np.full((1, 2), 0.1))},
             stateful=True,
         ),
-        "DenseHedge": Row(lambda: L.DenseHedge(3, 0.1), {"losses": np.full(3, 0.5)}, stateful=True),
-        "ExpertLosses": Row(L.ExpertLosses, {"records": TABLE}),
+        "DenseHedge": Row(lambda: L.smoothed.DenseHedge(3, 0.1), {"losses": np.full(3, 0.5)}, stateful=True),
+        "ExpertLosses": Row(L.federated.ExpertLosses, {"records": TABLE}),
         "FedStoch": Row(
             fed_stoch,
             phases,
             {
-                "seeds": [1, 2, 3], "server_seed": 4, "threat_model": "output", "source": 5,
-                "points": np.full((1, 7, 4), 0.25), "pins": None, "outcomes": None,
+                "seeds": [1, 2, 3],
+                "server_seed": 4,
+                "threat_model": "output",
+                "source": 5,
+                "points": np.full((1, 7, 4), 0.25),
+                "pins": None,
+                "outcomes": None,
             },
         ),
-        "FedSVT": Row(svt, CLIENTS, {
-            "server_seed": 1, "seeds": [1, 2], "log_probability.runs": svt_run, "regret.runs": svt_run,
-            "log_likelihood_ratio.runs": svt_run, "losses_of.runs": svt_run,
-        }),
+        "FedSVT": Row(
+            svt,
+            CLIENTS,
+            {
+                "server_seed": 1,
+                "seeds": [1, 2],
+                "log_probability.runs": svt_run,
+                "regret.runs": svt_run,
+                "log_likelihood_ratio.runs": svt_run,
+                "losses_of.runs": svt_run,
+            },
+        ),
         "LazyChain": Row(lambda: lazy().chain(TABLE), {}),
         "LazyConvex": Row(convex, CONVEX, {"batch": 1, "x": np.zeros((1, 2)), "y": np.zeros((1, 2))}),
         "LazyExperts": Row(lazy, LOSSES),
@@ -308,60 +356,67 @@ def _experts() -> dict[str, Row]:
             lambda: L.NormalisedLazyExperts(rounds=4, experts=3, learning_rate=0.1, fake_switch_probability=0.1), LOSSES
         ),
         "ParallelEpochLearner": Row(
-            lambda: L.ParallelEpochLearner(rounds=4, experts=3, epoch=2, epsilon=1.0), LOSSES
+            lambda: L.lazy.ParallelEpochLearner(rounds=4, experts=3, epoch=2, epsilon=1.0), LOSSES
         ),
         "PointMeasure": Row(lambda: transform().measure, LOSSES, {"rounds": 4, "batch": 1}),
-        "PrivateFTRL": Row(lambda: L.PrivateFTRL(rounds=4, domain=L.Ball(2, 1.0), lipschitz=1.0, scale=1.0), CONVEX),
+        "PrivateFTRL": Row(
+            lambda: L.PrivateFTRL(rounds=4, domain=L.lazy.Ball(2, 1.0), lipschitz=1.0, scale=1.0), CONVEX
+        ),
         "RegularizedWeights": Row(
-            lambda: L.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0), {}
+            lambda: L.lazy.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0), {}
         ),
         "ShrinkingDartboard": Row(lambda: L.ShrinkingDartboard(rounds=4, experts=3, learning_rate=0.1), LOSSES),
         "SmoothedCrossEntropy": Row(
-            lambda: L.SmoothedCrossEntropy(experts=3, mixing=0.1), {"records": np.full((4, 3), 1 / 3)}
+            lambda: L.federated.SmoothedCrossEntropy(experts=3, mixing=0.1), {"records": np.full((4, 3), 1 / 3)}
         ),
-        "SquaredDistances": Row(L.SquaredDistances, {"records": TABLE}),
-        "SquaredProducts": Row(L.SquaredProducts, {"records": TABLE}),
+        "SquaredDistances": Row(L.federated.SquaredDistances, {"records": TABLE}),
+        "SquaredProducts": Row(L.federated.SquaredProducts, {"records": TABLE}),
         "TreeExperts": Row(lambda: L.TreeExperts(rounds=4, experts=3, scale=1.0), LOSSES),
-        "LinearLosses": Row(lambda: L.LinearLosses, {"gradients": np.full((4, 2), 0.1)}),
-        "QuadraticLosses": Row(lambda: L.QuadraticLosses, {"centres": np.full((4, 2), 0.1)}),
+        "LinearLosses": Row(lambda: L.lazy.LinearLosses, {"gradients": np.full((4, 2), 0.1)}),
+        "QuadraticLosses": Row(lambda: L.lazy.QuadraticLosses, {"centres": np.full((4, 2), 0.1)}),
         "RegressionLosses": Row(
-            lambda: L.RegressionLosses, {"features": np.full((4, 2), 0.1), "targets": np.ones(4)}
+            lambda: L.lazy.RegressionLosses, {"features": np.full((4, 2), 0.1), "targets": np.ones(4)}
         ),
         "Ratings": Row(
-            lambda: L.Ratings, {"counts": np.ones((2, 2)), "sums": np.ones((2, 2))}, {"genres": ["a", "b"]}
+            lambda: L.federated.Ratings, {"counts": np.ones((2, 2)), "sums": np.ones((2, 2))}, {"genres": ["a", "b"]}
         ),
-        "assigned": Row(lambda: L.assigned, {"losses": np.full((4, 3), 0.5)}, {"clients": 2}),
+        "assigned": Row(lambda: L.federated.assigned, {"losses": np.full((4, 3), 0.5)}, {"clients": 2}),
         "check_measure": Row(
-            lambda: functools.partial(L.check_measure, L.MultiplicativeMeasure(learning_rate=0.1)), {"losses": TABLE}
+            lambda: functools.partial(L.lazy.check_measure, L.lazy.MultiplicativeMeasure(learning_rate=0.1)),
+            {"losses": TABLE},
         ),
         "checked_losses": Row(
-            lambda: functools.partial(L.checked_losses, "losses"), {"losses": TABLE}, {"rounds": 4, "experts": 3}
+            lambda: functools.partial(L.experts.checked_losses, "losses"),
+            {"losses": TABLE},
+            {"rounds": 4, "experts": 3},
         ),
-        "scaled_losses": Row(lambda: L.scaled_losses, {"losses": TABLE}, {"sensitivity": 1.0}),
-    }  # fmt: skip
+        "scaled_losses": Row(lambda: L.federated.scaled_losses, {"losses": TABLE}, {"sensitivity": 1.0}),
+    }
 
 
 def _smoothed() -> dict[str, Row]:
     return {
-        "AgnosticLearner": Row(
-            choice, {"points": np.array([0.1, 0.2, 0.3, 0.4]), "labels": np.array([0, 1, 1, 0])}
-        ),
+        "AgnosticLearner": Row(choice, {"points": np.array([0.1, 0.2, 0.3, 0.4]), "labels": np.array([0, 1, 1, 0])}),
         "BoxCells": Row(lambda: mwem().cells, {"records": np.full((6, 1), 0.5)}, {"parameters": np.array([[0.5]])}),
-        "CellHedge": Row(lambda: L.CellHedge(L.UniformCube(1), 0.1), {"x": 0.5, "label": True}, stateful=True),
-        "ErrorQueries": Row(
-            lambda: L.ErrorQueries(L.Thresholds()), MARKS | {"points": np.array([[0.2, 1.0], [0.4, 0.0], [0.6, 1.0]])}
+        "CellHedge": Row(
+            lambda: L.smoothed.CellHedge(L.smoothed.UniformCube(1), 0.1), {"x": 0.5, "label": True}, stateful=True
         ),
-        "Halfspaces": Row(lambda: L.Halfspaces(2), PLANE | MARKS),
-        "Intervals": Row(L.Intervals, LINE | MARKS),
+        "ErrorQueries": Row(
+            lambda: L.smoothed.ErrorQueries(L.smoothed.Thresholds()),
+            MARKS | {"points": np.array([[0.2, 1.0], [0.4, 0.0], [0.6, 1.0]])},
+        ),
+        "Halfspaces": Row(lambda: L.smoothed.Halfspaces(2), PLANE | MARKS),
+        "Intervals": Row(L.smoothed.Intervals, LINE | MARKS),
         "LaplacePerQuery": Row(
             lambda: L.LaplacePerQuery(cells=mwem().cells, records=6, scale=1.0), {"records": np.full((6, 1), 0.5)}
         ),
-        "MatrixCells": Row(lambda: L.MatrixCells(matrix=np.eye(3)), {"records": [0, 1, 2]}, {"parameters": np.eye(3)}),
-        "OnlinePlayer": Row(
-            player, {"x": 0.5, "label": True}, stateful=True),
-        "PolynomialThresholds": Row(lambda: L.PolynomialThresholds(1, 2), LINE | MARKS),
+        "MatrixCells": Row(
+            lambda: L.smoothed.MatrixCells(matrix=np.eye(3)), {"records": [0, 1, 2]}, {"parameters": np.eye(3)}
+        ),
+        "OnlinePlayer": Row(player, {"x": 0.5, "label": True}, stateful=True),
+        "PolynomialThresholds": Row(lambda: L.smoothed.PolynomialThresholds(1, 2), LINE | MARKS),
         "QueryRelease": Row(release_of_queries, {"table": np.full(500, 50.0), "points": np.full((500, 1), 50.0)}),
-        "Rectangles": Row(lambda: L.Rectangles(2), PLANE | MARKS),
+        "Rectangles": Row(lambda: L.smoothed.Rectangles(2), PLANE | MARKS),
         "ReleasedQueries": Row(
             lambda: release_of_queries().run(np.full(500, 50.0), rng()), {"table": np.full(500, 50.0)}, {"ends": [50.0]}
         ),
@@ -370,23 +425,23 @@ def _smoothed() -> dict[str, Row]:
         "ThresholdNet": Row(
             lambda: L.ThresholdNet, {"data": [0.5, 0.6]}, {"domain": [0.1, 0.5, 0.6], "size": 2, "scale": 1.0}
         ),
-        "Thresholds": Row(L.Thresholds, LINE | MARKS),
-        "Cover": Row(lambda: L.Thresholds().cover(0.25, L.UniformCube(1)), LINE),
-        "PublicColumn": Row(lambda: L.PublicColumn(name="age", low=0.0, high=100.0), {"values": [50.0, 60.0]}),
+        "Thresholds": Row(L.smoothed.Thresholds, LINE | MARKS),
+        "Cover": Row(lambda: L.smoothed.Thresholds().cover(0.25, L.smoothed.UniformCube(1)), LINE),
+        "PublicColumn": Row(lambda: L.smoothed.PublicColumn(name="age", low=0.0, high=100.0), {"values": [50.0, 60.0]}),
         "private_report": Row(
             lambda: functools.partial(L.private_report, mwem().run(np.full((6, 1), 0.5), rng())),
             {"records": np.full((6, 1), 0.5)},
         ),
         "best_predicate": Row(
-            lambda: functools.partial(L.best_predicate, L.Thresholds()),
+            lambda: functools.partial(L.smoothed.best_predicate, L.smoothed.Thresholds()),
             LINE | {"labels": [0, 1, 1], "weights": np.ones(3)},
         ),
-        "labelled_points": Row(lambda: L.labelled_points, LINE | {"labels": [0, 1, 1]}),
+        "labelled_points": Row(lambda: L.smoothed.labelled_points, LINE | {"labels": [0, 1, 1]}),
         "least_errors": Row(
-            lambda: functools.partial(L.least_errors, L.Thresholds()),
+            lambda: functools.partial(L.smoothed.least_errors, L.smoothed.Thresholds()),
             {"points": np.full((3, 1), 0.5), "labels": MARKS["labels"]},
         ),
-    }  # fmt: skip
+    }
 
 
 def _divergence() -> dict[str, Row]:
@@ -402,19 +457,23 @@ def _divergence() -> dict[str, Row]:
             lambda: L.DriftMonitor(windows=1, **watch()), {"data": [counts()]}, {"windows": [average()]}
         ),
         "KLClient": Row(
-            lambda: L.KLClient, {"counts": np.ones(len(average().symbols), int)},
+            lambda: L.divergence.KLClient,
+            {"counts": np.ones(len(average().symbols), int)},
             {"estimator": distributed(), "number": 0, "key": b"k" * 16, "source": 1},
         ),
         "LabelledRecords": Row(
-            lambda: L.LabelledRecords, {"clients": [0, 1], "labels": [0, 1], "symbols": [0, 1]},
+            lambda: L.divergence.LabelledRecords,
+            {"clients": [0, 1], "labels": [0, 1], "symbols": [0, 1]},
             {"client_count": 2, "label_count": 2, "symbol_count": 2},
         ),
         "LiteralKL": Row(
-            lambda: L.LiteralKL(average=average(), samples=3, model="trusted", epsilon=1.0, delta=0.05), COUNTS
+            lambda: L.divergence.LiteralKL(average=average(), samples=3, model="trusted", epsilon=1.0, delta=0.05),
+            COUNTS,
         ),
         "LocalKL": Row(lambda: L.LocalKL(plan=distributed(1)), COUNTS, {"client": 0}),
         "MonitorSession": Row(
-            lambda: L.DriftMonitor(windows=3, **watch()).start(noise=M.SimulationNoise(1)), COUNTS, stateful=True),
+            lambda: L.DriftMonitor(windows=3, **watch()).start(noise=M.SimulationNoise(1)), COUNTS, stateful=True
+        ),
         "QueryAverage": Row(average, COUNTS, {"multiplier": 0.1}),
         "RandomizedKL": Row(
             lambda: L.RandomizedKL(reference=PI, clients=4, epsilon=1.0),
@@ -422,26 +481,28 @@ def _divergence() -> dict[str, Row]:
         ),
         "TrustedHistogram": Row(lambda: L.TrustedHistogram(plan=distributed(1)), COUNTS),
         "TrustedKL": Row(lambda: L.TrustedKL.calibrated(average(), epsilon=1.0), COUNTS),
-    }  # fmt: skip
+    }
 
 
 def _distribution() -> dict[str, Row]:
     channels: dict[str, Callable[[], Any]] = {
-        "OneBit": lambda: L.OneBit(levels(), epsilon=1.0),
-        "RandomizedLabels": lambda: L.RandomizedLabels(levels(), epsilon=1.0),
-        "SampledDiscreteLaplace": lambda: L.SampledDiscreteLaplace(levels(), epsilon=1.0),
-        "SampledLaplace": lambda: L.SampledLaplace(levels(), epsilon=1.0),
-        "VectorGaussian": lambda: L.VectorGaussian(levels(), sigma=3.0),
-        "VectorLaplace": lambda: L.VectorLaplace(levels(), scale=3.0),
+        "OneBit": lambda: L.distribution.OneBit(levels(), epsilon=1.0),
+        "RandomizedLabels": lambda: L.distribution.RandomizedLabels(levels(), epsilon=1.0),
+        "SampledDiscreteLaplace": lambda: L.distribution.SampledDiscreteLaplace(levels(), epsilon=1.0),
+        "SampledLaplace": lambda: L.distribution.SampledLaplace(levels(), epsilon=1.0),
+        "VectorGaussian": lambda: L.distribution.VectorGaussian(levels(), sigma=3.0),
+        "VectorLaplace": lambda: L.distribution.VectorLaplace(levels(), scale=3.0),
     }
     return {name: Row(make, LABELS) for name, make in channels.items()} | {
-        "LabelTable": Row(lambda: L.LabelTable([[0.5, 0.5], [0.25, 0.75]]), {"labels": [0, 1], "label": 1}),
-        "LabelDensities": Row(lambda: L.LabelDensities.poisson([1.0, 4.0]), {"labels": [0, 1]}),
+        "LabelTable": Row(
+            lambda: L.distribution.LabelTable([[0.5, 0.5], [0.25, 0.75]]), {"labels": [0, 1], "label": 1}
+        ),
+        "LabelDensities": Row(lambda: L.distribution.LabelDensities.poisson([1.0, 4.0]), {"labels": [0, 1]}),
         "DistributionServer": Row(lambda: L.DistributionServer(online()), {"labels": [0, 1]}, stateful=True),
         "OnlineDistribution": Row(online, {"labels": np.array([0, 1, 2])}, {"truth": 0, "rounds": 3}),
-        "CeiledBlocks": Row(L.CeiledBlocks, {}),
-        "Envelope": Row(L.Envelope, {}),
-        "UniformMixture": Row(L.UniformMixture, {}),
+        "CeiledBlocks": Row(L.distribution.CeiledBlocks, {}),
+        "Envelope": Row(L.distribution.Envelope, {}),
+        "UniformMixture": Row(L.distribution.UniformMixture, {}),
         "Levels": Row(levels, LABELS, {"expert": 0, "experts": np.array([0, 1, 0])}),
     }
 
@@ -452,8 +513,12 @@ ROWS: dict[str, Row] = _mechanisms() | _experts() | _smoothed() | _divergence() 
 OUTPUTS = frozenset({"output", "transcripts", "messages", "found", "experts", "places"})
 
 FILL: dict[str, Any] = {
-    "rng": rng, "runs": lambda: 2, "noise": lambda: M.SimulationNoise(1), "coins": rng, "block": lambda: 1,
-}  # fmt: skip
+    "rng": rng,
+    "runs": lambda: 2,
+    "noise": lambda: M.SimulationNoise(1),
+    "coins": rng,
+    "block": lambda: 1,
+}
 """Values of arguments that are no data, made anew for every call."""
 
 _PROTOCOL = "says what others must have; those that have it are tested"

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from canary import NUMBER, TEXT, traces
 from command_line import run
-from private_doors import DATA, EXEMPT, FILL, OUTPUTS, ROWS, Row
+from private_doors import DATA, EXEMPT, FILL, LEARNERS, OUTPUTS, PUBLIC, ROWS, Row, public
 
 from hockeystick import learners, mechanisms
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError
@@ -149,7 +150,7 @@ def test_no_error_tells_the_data(name: str, caplog: pytest.LogCaptureFixture) ->
 
 def takes_data(name: str) -> Iterator[tuple[str, str]]:
     """Methods, or the function itself, with the arguments that are called like data."""
-    what = _public(name)
+    what = PUBLIC[name]
     if inspect.isfunction(what):
         members = {name: what}
     elif inspect.isclass(what):
@@ -162,14 +163,10 @@ def takes_data(name: str) -> Iterator[tuple[str, str]]:
         yield from ((each, argument.name) for argument in arguments(call) if argument.name in DATA)
 
 
-def _public(name: str) -> Any:
-    return getattr(mechanisms if name in mechanisms.__all__ else learners, name)
-
-
-@pytest.mark.parametrize("part", [mechanisms, learners])
-def test_whatever_takes_data_is_tried(part: Any) -> None:
+@pytest.mark.parametrize("parts", [(mechanisms,), LEARNERS], ids=["mechanisms", "learners"])
+def test_whatever_takes_data_is_tried(parts: tuple[ModuleType, ...]) -> None:
     untried = {}
-    for name in part.__all__:
+    for name in public(*parts):
         if name in EXEMPT:
             assert name not in ROWS
             continue
@@ -179,7 +176,7 @@ def test_whatever_takes_data_is_tried(part: Any) -> None:
             known = ROWS.get(name)
             if known is None or argument not in known.good:
                 untried[f"{call}({argument})"] = "has no row in private_doors.py"
-            elif not inspect.isfunction(_public(name)) and name in call and hasattr(known.make(), call.split(".")[1]):
+            elif not inspect.isfunction(PUBLIC[name]) and name in call and hasattr(known.make(), call.split(".")[1]):
                 method = call.split(".")[1]
                 if given(known, method, getattr(known.make(), method)) is None:
                     untried[f"{call}({argument})"] = "needs other arguments, which the row does not give"
@@ -189,11 +186,11 @@ def test_whatever_takes_data_is_tried(part: Any) -> None:
 @pytest.mark.parametrize("name", sorted(EXEMPT))
 def test_exemptions_are_of_what_there_is(name: str) -> None:
     owner = name.split(".")[0]
-    assert EXEMPT[name] and (owner in mechanisms.__all__ or owner in learners.__all__)
+    assert EXEMPT[name] and owner in PUBLIC
     if "(" in name:
         call, argument = name.rstrip(")").split("(")
-        assert argument in inspect.signature(getattr(_public(owner), call.split(".")[1])).parameters
-    elif not inspect.isfunction(_public(owner)):
+        assert argument in inspect.signature(getattr(PUBLIC[owner], call.split(".")[1])).parameters
+    elif not inspect.isfunction(PUBLIC[owner]):
         assert any(True for _ in takes_data(owner))
 
 

@@ -138,6 +138,44 @@ def test_what_breaks_a_rule_is_found(house: ModuleType, tmp_path: Path) -> None:
     assert house.long_functions(tmp_path) == {"mechanisms/long.py:f": 81}
 
 
+def test_public_names_have_examples(house: ModuleType, tmp_path: Path) -> None:
+    assert len(house.without_example()) <= house.WITHOUT_EXAMPLE, house.without_example()
+    for part in house.PARTS:
+        (tmp_path / part).mkdir()
+    names = ("Bare", "Shown", "Elsewhere", "OtherError")
+    (tmp_path / "audits" / "__init__.pyi").write_text("".join(f"from .x import {one} as {one}\n" for one in names))
+    docs = ("One.", "One.\n\n    >>> 1\n    1\n    ", "One. See ``Shown``.", "One.")
+    classes = (f'class {name}:\n    """{doc}"""\n' for name, doc in zip(names, docs, strict=True))
+    (tmp_path / "audits" / "x.py").write_text("\n".join(classes))
+
+    assert house.without_example(tmp_path) == ["audits/x.py:Bare"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('"""What it costs."""', 1),
+        ('def f():\n    """How far two laws are apart."""', 1),
+        ('raise ValueError("x is no number")', 1),
+        ('"""The cost."""', 0),
+        ('def f():\n    """Whether it ends."""', 0),
+        ('raise ValueError("there is no file; y is no larger than z")', 0),
+    ],
+)
+def test_wording_that_nobody_would_write_is_found(house: ModuleType, text: str, found: int) -> None:
+    assert len(house.wording(text)) == found
+
+
+def test_code_is_counted_without_words_about_it(house: ModuleType, tmp_path: Path) -> None:
+    for part in house.PARTS:
+        (tmp_path / part).mkdir()
+    (tmp_path / "audits" / "x.py").write_text(
+        '"""Doc.\n\nMore.\n"""\n\n# comment\nx = """a\nb"""\n\n\ndef f():\n    """Doc."""\n'
+    )
+
+    assert house.code_lines(tmp_path) == 3
+
+
 def imported(path: Path) -> Iterator[str]:
     """Full dotted names of all that a file imports, and of ``np.random``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -72,6 +72,7 @@ def _orientation(value: object) -> str:
 
 
 def _masses(values: object) -> tuple[float, ...]:
+    # A mass near 1 may be off by the round-off of its division; the sum is checked apart.
     return numbers("masses", values, low=0.0, high=1.0 + 1e-9)
 
 

@@ -206,6 +206,7 @@ def _experts(
 
 def _batch(rounds: int, printed: float, formula: str) -> tuple[int, tuple[PresetWarning, ...]]:
     """Returns a printed batch rounded down to 1 .. T; a number that is whole up to rounding errors is not lowered."""
+    # The formula is off by a few U of itself, of 9000 U.
     batch = max(1, min(rounds, math.floor(printed * (1.0 + 1e-12))))
     if abs(printed - batch) <= 1e-9 * batch:
         return batch, ()
