@@ -237,7 +237,7 @@ def test_diffprivlib_mechanisms_have_neighbours(attributes, pair) -> None:
         (stand_in("diffprivlib", epsilon=math.inf, delta=0.0, randomise=abs, sensitivity=1.0), "epsilon"),
         (stand_in("pydp", epsilon=1.0), "neither quick_result nor add_noise"),
         (stand_in("pydp", epsilon=1.0, quick_result=sum), "does not expose its bounds"),
-        (stand_in("opendp", epsilon=1.0), "no measurement with a privacy map"),
+        (stand_in("opendp", epsilon=1.0), "is not a measurement"),
         (3.0, "is of none of opendp, diffprivlib, pydp"),
         (np.random.default_rng, "is of none of"),
     ],

@@ -197,7 +197,7 @@ def test_the_tree_has_every_node_once_under_what_it_reads() -> None:
         assert sum(f"{type(node).__name__.lower()} {node.name}" in line for line in text.splitlines()) == 1
     lines = {line.split()[line.split().index("release") + 1]: line for line in text.splitlines() if "release " in line}
     assert lines["mean"].count("█") == 10 and lines["histogram"].count("█") == 20 == lines["answers"].count("█")
-    assert "(reads histogram, weights too)" in text
+    assert "(also reads histogram, weights)" in text
     assert "█" not in shown(GraphTree(graph(), {"mean": 1.0}), encoding="ascii")
     assert "(no nodes)" in shown(GraphTree(AccountantGraph(), {}))
     assert "\x1b" not in shown(GraphTree(AccountantGraph().source(HOSTILE), {}))

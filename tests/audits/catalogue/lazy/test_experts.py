@@ -219,7 +219,7 @@ def test_views_without_an_exact_law_are_refused() -> None:
     learner = LEARNERS["l2p"]
     first, second = learner.worst_case_neighbours(focus="decision")
     target = LazyTarget(learner=learner, neighbours=(first, second), view="actions")
-    with pytest.raises(InvalidArgumentError, match="tells experts apart"):
+    with pytest.raises(InvalidArgumentError, match="different losses"):
         target.exact()
     assert target(first, np.random.default_rng(0), 5).shape == (5,)  # it can be audited all the same
     with pytest.raises(InvalidArgumentError, match="from boundary to boundary"):
