@@ -1,5 +1,9 @@
 from .limited_updates import LimitedUpdates as LimitedUpdates
 from .lower_bounds import PackingAdversary as PackingAdversary
+from .lower_bounds import federated_regret as federated_regret
+from .lower_bounds import one_select as one_select
+from .lower_bounds import policy_average as policy_average
+from .lower_bounds import printed_one_select as printed_one_select
 from .made_up_streams import BernoulliLosses as BernoulliLosses
 from .made_up_streams import ClassDistributions as ClassDistributions
 from .made_up_streams import FederatedStream as FederatedStream
@@ -17,6 +21,7 @@ from .rating_losses import assigned as assigned
 from .rating_losses import read_movielens as read_movielens
 from .rating_losses import scaled_losses as scaled_losses
 from .rating_losses import synthetic_ratings as synthetic_ratings
+from .stochastic.calibration import theorem_6 as theorem_6
 from .stochastic.fed_stoch import FedStoch as FedStoch
 from .stochastic.frank_wolfe_tree import StochSetting as StochSetting
 from .stochastic.frank_wolfe_tree import TreePhase as TreePhase

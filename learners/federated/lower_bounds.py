@@ -14,22 +14,29 @@ Reg = (1/m) [sum over i, t of l_it(x_it) - min_x sum over i, t of l_it(x)].
 :func:`regret_floor` is the corrected Theorem 2. All bounds are for learners that are (ε, δ)-DP against an
 adversary who sees all plays, when one client's loss of one round is replaced, and that play round t before they see its
 losses. The bounds hold on average over the adversary's coins or its secret expert, and so for some sequence of losses.
+
+The printed proofs use two reductions: :func:`policy_average`, to one player, and :func:`printed_one_select` (Algorithm
+6), from selection to online learning. The second is wrong; :func:`one_select` is the corrected form.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 from scipy import stats
 
-from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, probability
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 
 _SOURCE = "Gao, Huang & Yang 2024"
+
+Algorithm = Callable[[FloatArray, np.random.Generator], IntArray]
+"""An online algorithm: takes losses of shape (runs, n, d), returns the expert of each round, shape (runs, n)."""
 
 
 def _changed(value: object) -> int:
@@ -253,6 +260,135 @@ class PackingAdversary:
 def _entries(clients: int, rounds: int, experts: int, epsilon: float) -> int:
     wanted = math.log(arguments.experts(experts)) / (2.0 * arguments.epsilon(epsilon))
     return math.floor(min(float(arguments.clients(clients) * arguments.rounds(rounds)), wanted))
+
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+
+def policy_average(policies: npt.ArrayLike) -> FloatArray:
+    """Returns the mean policy of m clients: on losses that they share, its regret is their regret per client.
+
+    Regret is linear in the policy, so the two are equal exactly. Privacy differs: a changed round changes the losses of
+    m clients, so the mean policy of an ε-DP federated learner is only m ε-DP. Source: Gao, Huang & Yang 2024, proof of
+    Theorem 2.
+
+    Args:
+        policies: Shape (m, T, d): the law over experts of each client in each round.
+
+    Returns:
+        Shape (T, d).
+
+    Raises:
+        InvalidArgumentError: not m x T laws over experts.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners.federated import federated_regret, policy_average
+        >>> policies = np.array([[[1.0, 0.0]], [[0.5, 0.5]]])  # two clients, one round
+        >>> policy_average(policies).tolist()
+        [[0.75, 0.25]]
+        >>> shared = np.array([[1.0, 0.0]])
+        >>> federated_regret(policies, [shared, shared]), federated_regret([policy_average(policies)], [shared])
+        (0.75, 0.75)
+    """
+    return np.asarray(_laws(policies).mean(axis=0))
+
+
+def federated_regret(policies: npt.ArrayLike, losses: npt.ArrayLike) -> float:
+    """Returns the expected regret per client of plays drawn from ``policies``, against the best expert for all clients.
+
+    See :func:`policy_average` for an example.
+
+    Args:
+        policies: Shape (m, T, d): laws over experts; one-hot for known plays.
+        losses: Shape (m, T, d), entries in [0, 1].
+
+    Raises:
+        InvalidArgumentError: shapes that differ, losses outside [0, 1], or a law that does not sum to 1.
+    """
+    laws = _laws(policies)
+    given = array("losses", losses, shape=laws.shape, low=0.0, high=1.0, data=True)
+    return float((np.sum(laws * given) - given.sum(axis=(0, 1)).min()) / len(laws))
+
+
+def _laws(policies: npt.ArrayLike) -> FloatArray:
+    laws = array("policies", policies, shape=(None, None, None), low=0.0, high=1.0)
+    if not laws.size or np.abs(laws.sum(axis=2) - 1.0).max() > 1e-9:
+        raise InvalidArgumentError("policies", laws.shape, "are not laws over experts", "give rows that sum to 1")
+    return np.asarray(laws)
+
+
+def printed_one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
+    """Returns the expert that an online algorithm plays last: selection as printed, which low regret does not justify.
+
+    An algorithm can end with the worst expert at a cost of 1 in regret. See :func:`one_select`, the corrected form, for
+    an example. Source: Gao, Huang & Yang 2024, Algorithm 6, after Jain et al. 2023.
+
+    Args:
+        records: Shape (runs, n, d), entries in [0, 1].
+        algorithm: The online algorithm that plays on the records.
+        rng: The generator of the algorithm.
+
+    Returns:
+        Shape (runs,).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or plays that are not one expert for each round.
+        InvalidDataError: records without an entry, or outside [0, 1].
+    """
+    return np.asarray(_plays(records, algorithm, rng)[:, -1])
+
+
+def one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
+    """Returns the expert that an online algorithm plays in a uniformly random round: Algorithm 6, corrected.
+
+    If the records of a run are independent draws from one source, each play is independent of the record of its round.
+    So its mean loss on a fresh record exceeds that of the best expert by at most the expected regret over n (online to
+    batch; Cesa-Bianchi, Conconi & Gentile 2004).
+
+    Args:
+        records: Shape (runs, n, d), entries in [0, 1].
+        algorithm: The online algorithm that plays on the records.
+        rng: Its children draw for the algorithm and choose the rounds.
+
+    Returns:
+        Shape (runs,).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or plays that are not one expert for each round.
+        InvalidDataError: records without an entry, or outside [0, 1].
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners.federated import one_select, printed_one_select
+        >>> def ends_badly(records, rng):  # expert 0, which never loses, until the last round
+        ...     plays = np.zeros(records.shape[:2], dtype=int)
+        ...     plays[:, -1] = 1
+        ...     return plays
+        >>> rng = np.random.default_rng(1)
+        >>> records = np.tile([0.0, 1.0], (1000, 50, 1))
+        >>> printed_one_select(records, ends_badly, rng).mean().item()  # its regret is 1, in 50 rounds
+        1.0
+        >>> one_select(records, ends_badly, rng).mean().item() < 0.05
+        True
+    """
+    playing, choosing = rng.spawn(2)
+    plays = _plays(records, algorithm, playing)
+    runs, rounds = plays.shape
+    return np.asarray(plays[np.arange(runs), choosing.integers(0, rounds, size=runs)])
+
+
+def _plays(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Generator) -> IntArray:
+    given = array("records", records, shape=(None, None, None), low=0.0, high=1.0, data=True)
+    if not given.size:
+        raise InvalidDataError("records", given, "is empty", "give at least one record of one run")
+    plays = np.asarray(algorithm(given, rng))
+    whole = plays.shape == given.shape[:2] and plays.dtype.kind in "iu"
+    if not whole or plays.min() < 0 or plays.max() >= given.shape[2]:
+        raise InvalidArgumentError(
+            "algorithm", plays.shape, "does not play one expert in each round", "return integers of shape (runs, n)"
+        )
+    return np.asarray(plays, dtype=np.int64)
 
 
 # --- printed bounds --------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ a record, so each tree is calibrated separately:
 If a secret assignment reads only a share q < 1 of the losses, that amplifies privacy: the noise is then for the
 ε' with ln(1 + q (e^ε' - 1)) = ε, at δ/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
 
-The graph certifies the result before it is returned.
+The graph certifies the result before it is returned. :func:`theorem_6` has the printed noise for δ > 0 instead, which
+the graph certifies at another ε.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
-from hockeystick.accounting.validate import boolean, real
+from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places
+from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places, printed_scale
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 
 _WHOLE = Fraction(1)
@@ -192,3 +193,86 @@ def _searched(
     if best is None:
         raise InvalidArgumentError("epsilon", epsilon, "is not met by any scale of the noise", "use a larger one")
     return math.exp(-best)
+
+
+# --- Theorem 6 -------------------------------------------------------------------------------------------------------
+
+
+def theorem_6(setting: StochSetting, *, experts: int, epsilon: float, delta: float) -> StochSetting:
+    """Returns the setting with the printed noise of Theorem 6, or that of pure privacy of the winners if it is less.
+
+    The printed guarantee is (O(ε), O(δ)) without constants, so nothing is claimed for the result; its graph computes
+    the guarantee. Source: Gao, Huang & Yang 2024, Theorem 6.
+
+    Args:
+        setting: The setting, with Laplace noise at the clients.
+        experts: d >= 2.
+        epsilon: > 0.
+        delta: In (0, 1).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain, or another noise.
+
+    Example:
+        >>> from hockeystick.learners.federated import Sizes, StochSetting, certified_phases, printed_claims, theorem_6
+        >>> deep = certified_phases(Sizes(clients=10, experts=8, epsilon=1.0), 2**16 - 1, trees=8)[-1]
+        >>> setting = StochSetting(
+        ...     clients=10, phases=(*[None] * 14, deep), low=-1.0, smoothness=None, assignment="contiguous"
+        ... )
+        >>> found = theorem_6(setting, experts=8, epsilon=1.0, delta=1e-6)
+        >>> claim = printed_claims(found, experts=8, epsilon=1.0, delta=1e-6)[0]
+        >>> claim.printed.applies, round(claim.certified, 1)  # the claimed ε is 1
+        (False, 5.3)
+    """
+    epsilon, delta = real("epsilon", epsilon, low=0.0, low_open=True), probability("delta", delta, open=True)
+    if setting.noise != "laplace" or setting.where != "client":
+        raise InvalidArgumentError(
+            "setting", setting, "is not covered by Theorem 6", "use Laplace noise at the clients"
+        )
+    pure = calibrated(setting, experts=experts, threat_model="output", epsilon=epsilon)
+    phases = [
+        phase
+        if phase is None or phase.trees == 0
+        else evolve(
+            phase,
+            scales=tuple(
+                min(scale, printed_scale(setting, number, phase, tree, epsilon=epsilon, delta=delta))
+                for tree, scale in enumerate(phase.scales, start=1)
+            ),
+        )
+        for number, phase in enumerate(pure.phases, start=2)
+    ]
+    return evolve(setting, phases=tuple(phases))
+
+
+def theorem_6_trees(
+    number: int, *, clients: int, experts: int, epsilon: float, delta: float, alpha: float, beta: float
+) -> float:
+    """Returns T1 of Theorem 6 in phase p = ``number``, not rounded: it can be negative.
+
+    It is (2/3) log2(b ε sqrt(m) beta/(alpha ln(2^(p-1)/δ) ln(d))) with b = 2^(p-1)/(p-1)^2.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    p = integer("number", number, low=2)
+    logs = _log_rounds(p, probability("delta", delta, open=True)) * math.log(arguments.experts(experts))
+    gain = real("epsilon", epsilon, low=0.0, low_open=True) * math.sqrt(integer("clients", clients, low=1))
+    ratio = real("beta", beta, low=0.0, low_open=True) / real("alpha", alpha, low=0.0, low_open=True)
+    return (p - 1 - 2.0 * math.log2(p - 1) + math.log2(gain * ratio / logs)) * 2.0 / 3.0
+
+
+def theorem_6_crossover(number: int, *, delta: float) -> float:
+    """Returns the T1 above which Theorem 6 prints less noise than Theorem 1 for the last tree of phase ``number``.
+
+    It is 2 log2(ln(2^(p-1)/δ)/4).
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    return 2.0 * math.log2(_log_rounds(integer("number", number, low=2), probability("delta", delta, open=True)) / 4.0)
+
+
+def _log_rounds(number: int, delta: float) -> float:
+    """ln(2^(p-1)/δ)."""
+    return (number - 1) * math.log(2.0) - math.log(delta)

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.federated.stochastic.calibration import calibrated, one_release
+from hockeystick.learners.federated.stochastic.calibration import (
+    calibrated,
+    one_release,
+    theorem_6,
+    theorem_6_crossover,
+    theorem_6_trees,
+)
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.plan import places, plan, printed_claims, printed_scale
 
@@ -168,6 +174,39 @@ def test_what_delta_buys_for_messages() -> None:
 # --- Theorem 6 -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("number", "delta", "expected"), [(14, 1e-5, 4.7), (14, 1e-9, 5.8), (20, 1e-5, 5.3)])
+def test_theorem_6_prints_less_noise_for_deep_trees_alone(number: int, delta: float, expected: float) -> None:
+    """5.4(a): for T1 > 2 log2(ln(2^(p-1)/delta)/4)."""
+    found = theorem_6_crossover(number, delta=delta)
+    assert found == pytest.approx(expected, abs=0.06)
+    asked = setting((None, None, 1), low=-1.0)
+    for trees in (int(found), int(found) + 1):
+        phase = TreePhase(records=2**14, trees=trees, batch=2**trees, scales=(1.0,) * trees)
+        pure = printed_scale(asked, number, phase, trees, epsilon=1.0)
+        assert (printed_scale(asked, number, phase, trees, epsilon=1.0, delta=delta) < pure) == (trees > found)
+
+
+def test_theorem_6_asks_for_shallow_trees() -> None:
+    """5.4(a): eps = 1, m = 10, d = 100, alpha = beta = 1, delta = 1e-6: -0.6, 1.4, 3.5 at p = 12, 16, 20."""
+    values = [
+        theorem_6_trees(p, clients=10, experts=100, epsilon=1.0, delta=1e-6, alpha=1.0, beta=1.0) for p in (12, 16, 20)
+    ]
+    assert values == pytest.approx([-0.6, 1.4, 3.5], abs=0.06)
+
+
+def test_theorem_6_noise_is_never_more_than_pure_noise_and_what_is_certified_is_the_graphs() -> None:
+    """F5: below the crossover the noise is the pure one, hence (eps, 0)-DP; above it only the graph says what holds."""
+    shallow = theorem_6(setting(low=-1.0), experts=D, epsilon=1.0, delta=1e-5)
+    assert shallow == calibrated(shallow, experts=D, threat_model="output", epsilon=1.0)
+    assert certified(shallow, "output") <= 1.0
+    deep = setting((*(None,) * 15, 9), low=-1.0, smoothness=None, assignment="contiguous")
+    found = theorem_6(deep, experts=D, epsilon=1.0, delta=1e-5)
+    pure = calibrated(deep, experts=D, threat_model="output", epsilon=1.0)
+    assert all(a <= b for a, b in zip(scales(found), scales(pure), strict=True))
+    assert scales(found)[-1] < scales(pure)[-1]
+    assert certified(found, "output") > 1.0
+
+
 def test_theorem_6_without_amplification_loses_a_multiple_of_epsilon() -> None:
     """5.4(b), p = 26, T1 = 8, delta = 1e-6: a right child at depth 8 of tree 8 loses 4.1 eps; q = 0.083."""
     batch = 2**25 // 625
@@ -227,3 +266,15 @@ def test_bad_targets_are_refused(bad: dict[str, Any]) -> None:
 def test_noise_that_meets_no_target_is_refused(kept: dict[str, Any], model: str, delta: float) -> None:
     with pytest.raises(InvalidArgumentError, match="can't be met"):
         calibrated(setting(**kept), experts=D, threat_model=model, epsilon=1.0, delta=delta)
+
+
+def test_theorem_6_is_of_laplace_noise_at_clients() -> None:
+    for other in (setting(noise="gumbel"), setting(where="server")):
+        with pytest.raises(InvalidArgumentError):
+            theorem_6(other, experts=D, epsilon=1.0, delta=1e-5)
+    with pytest.raises(InvalidArgumentError):
+        theorem_6(setting(), experts=D, epsilon=1.0, delta=0.0)
+    with pytest.raises(InvalidArgumentError):
+        theorem_6_crossover(1, delta=1e-5)
+    with pytest.raises(InvalidArgumentError):
+        theorem_6_trees(12, clients=10, experts=100, epsilon=1.0, delta=1e-6, alpha=0.0, beta=1.0)
