@@ -1,8 +1,9 @@
-"""The bound on the expected maximum of sums of Laplace noise, against the exact law of such sums."""
+"""The bound on the expected maximum of sums of Laplace noise, and Lemmas 2 to 5 of Gao, Huang & Yang 2024."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -78,19 +79,24 @@ def test_the_expected_maximum_of_exponentials_is_a_harmonic_number(experts: int)
     assert expected_maximum(1, experts) == pytest.approx(sum(1.0 / k for k in range(1, experts + 1)), rel=1e-8)
 
 
+def closed_form(count: int, experts: int) -> float:
+    """The bound at u = sqrt(ln(2d) / 2m), or at 1/2 where that is more, with -ln(1 - u^2) <= 2 u^2."""
+    log_count = math.log(2.0 * experts)
+    return max(2.0 * math.sqrt(2.0 * count * log_count), 4.0 * log_count)
+
+
 @pytest.mark.statistical
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 500), st.integers(1, 10**6))
 def test_the_bound_holds_and_is_near_the_exact_mean(count: int, experts: int) -> None:
     exact, bound = expected_maximum(count, experts), maximum_bound(count, 2 * experts)
     assert exact <= bound <= 2.2 * exact + 2.0
-    # The closed form at u = sqrt(ln(2d) / 2m), or at 1/2 where that is more.
-    log_count = math.log(2.0 * experts)
-    assert bound <= max(2.0 * math.sqrt(2.0 * count * log_count), 4.0 * log_count) * (1 + 1e-4)
+    assert bound <= closed_form(count, experts) * (1 + 1e-4)
 
 
 def test_the_bound_of_the_printed_setting() -> None:
-    """m = 10 clients, d = 100 experts: 16.2 at the best u."""
+    """m = 10 clients, d = 100 experts: 21.2 in closed form, 16.2 at the best u."""
+    assert closed_form(10, 100) == pytest.approx(21.19, abs=0.01)
     assert maximum_bound(10, 200) == pytest.approx(16.18, abs=0.01)
 
 
@@ -117,6 +123,101 @@ def test_extreme_bounds_are_finite(weight: float) -> None:
     # Large sums are nearly normal.
     if weight == 1e9:
         assert found == pytest.approx(math.sqrt(2.0 * math.log(100.0) * 2.0 * weight), rel=1e-3)
+
+
+# --- the printed proof of Lemma 4 ------------------------------------------------------------------------------------
+
+
+def tail(count: int, experts: int, *, cut: bool) -> float:
+    """The integral of e^-u from m/2 - ln d on, or of min(1, e^-u)."""
+    start = count / 2.0 - math.log(experts)
+    return 1.0 - start if cut and start < 0.0 else math.exp(-start)
+
+
+def test_the_printed_integral_is_too_large() -> None:
+    """It is to be at most ln d + 1: wrong for one client and 100 experts, 60.7 against 5.6; right for ten clients."""
+    limit = math.log(100) + 1.0
+    assert tail(1, 100, cut=False) == pytest.approx(60.65, abs=0.01)
+    assert limit == pytest.approx(5.605, abs=0.001)
+    assert tail(10, 100, cut=False) <= limit
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 500), st.integers(1, 10**6))
+def test_the_integral_of_probabilities_is_within_the_limit(count: int, experts: int) -> None:
+    start = count / 2.0 - math.log(experts)
+    below = integrate.quad(lambda u: min(1.0, math.exp(-u)), start, max(0.0, start))[0]
+    assert tail(count, experts, cut=True) == pytest.approx(below + math.exp(-max(0.0, start)))
+    assert tail(count, experts, cut=True) <= math.log(experts) + 1.0
+
+
+# --- Lemmas 2, 3 and 5 -----------------------------------------------------------------------------------------------
+
+
+def test_noise_costs_at_most_twice_its_largest_mean() -> None:
+    """Lemma 5 on every path: the noisily least score is above the least one by (2/m) max |sum of noise| at most.
+
+    Without the factor 2, the planted mistake, some paths break it.
+    """
+    rng = np.random.default_rng(5)
+    worst = 0.0
+    for clients, experts in ((1, 2), (3, 5), (20, 50)):
+        scores, noise = rng.normal(size=experts), rng.laplace(size=(4000, clients, experts)).mean(axis=1)
+        loss = scores[np.argmin(scores + noise, axis=1)] - scores.min()
+        bound = 2.0 * np.abs(noise).max(axis=1)
+        assert (loss <= bound + 1e-12).all()
+        worst = max(worst, float((loss / bound).max()))
+    assert 0.5 < worst <= 1.0
+
+
+def test_the_steps_of_frank_wolfe_weigh_as_stated() -> None:
+    """prod_{i=k+1}^{K-1} (1 - 2/(i+1)) = k (k+1) / ((K-1) K), exactly: how much of leaf k's error is left at leaf K."""
+    for last in range(2, 40):
+        for k in range(1, last):
+            product = math.prod((1 - Fraction(2, i + 1) for i in range(k + 1, last)), start=Fraction(1))
+            assert product == Fraction(k * (k + 1), (last - 1) * last)
+
+
+@pytest.mark.statistical
+def test_points_of_a_tree_are_near_their_parents() -> None:
+    """Lemma 3: ||x[s] - x[parent]||_1 <= 2 (2/(k0+1)) 2^(j-r) <= 2^(2-r) along depth r of tree j, first leaf k0."""
+    rng = np.random.default_rng(6)
+    widest = 0.0
+    for _ in range(200):
+        steps = rng.integers(0, 4, size=126)  # the vertices of all leaves of trees 1 .. 6
+        point, k = np.full(4, 0.25), 1
+        for j in range(1, 7):
+            path = [point]
+            assert k == 2**j - 1
+            for leaf in range(2**j):
+                for r in range(1, j + 1):
+                    if leaf % 2 ** (j - r) == 0:  # a vertex of depth r is entered
+                        parent = path[r - 1]
+                        right = (leaf >> (j - r)) & 1
+                        path[r:] = [point if right else parent]
+                        moved = float(np.abs(path[r] - parent).sum())
+                        bound = 2.0 * (2.0 / 2**j) * 2.0 ** (j - r)
+                        assert moved <= bound + 1e-12 <= 2.0 ** (2 - r) + 1e-9
+                        widest = max(widest, moved / bound)
+                vertex = np.eye(4)[steps[k - 1]]
+                point = point + 2.0 / (k + 1) * (vertex - point)
+                k += 1
+    assert widest > 0.3
+
+
+@pytest.mark.parametrize(("records", "alpha"), [(1, 1.0), (8, 0.5), (64, 2.0)])
+def test_a_mean_of_bounded_gradients_is_subgaussian(records: int, alpha: float) -> None:
+    """Lemma 2 at the root: ln E exp(u (mean - expectation)) <= u^2 alpha^2 / (2 b m), for two-point laws, exactly."""
+    bias = np.array([0.05, 0.3, 0.5, 0.9])[:, None]
+    u = np.concatenate([-np.geomspace(1e-3, 1e3, 60), np.geomspace(1e-3, 1e3, 60)])
+    slope = u * alpha / records
+    log_moment = records * (np.logaddexp(np.log(bias) + slope, np.log1p(-bias) - slope) - slope * (2.0 * bias - 1.0))
+    proxy = u**2 * alpha**2 / records / 2.0
+    assert (log_moment <= proxy * (1 + 1e-9) + 1e-12).all()
+    assert (log_moment > proxy * 0.99).any()  # the constant is exact: half of it would be broken
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("weight", "candidates"), [(-1.0, 3), (1.0, 0.5), (math.inf, 2)])
