@@ -23,6 +23,7 @@ from hockeystick.learners.distribution.channels.all_channels import (
 from hockeystick.learners.distribution.channels.candidates import LabelDensities, LabelTable
 from hockeystick.learners.distribution.channels.levels import CeiledBlocks, Envelope, UniformMixture
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.distribution.risk_bounds import total_variation
 from hockeystick.learners.distribution.runs import play, replay
 
 EXACT = 1e-9
@@ -236,6 +237,19 @@ def test_the_prediction_never_loses_the_reference_law() -> None:
     assert learner.risk(0).of(lost)[0] == pytest.approx(math.log(200.0))
     levels = learner.channels[0].levels
     np.testing.assert_allclose(levels.masses(), [[0.995, 0.005], [0.005, 0.995]])
+
+
+def test_total_variation_of_the_mean_prediction_is_below_the_root_of_the_risk() -> None:
+    """Theorem 6 in every run: TV(truth, mean prediction) <= mean TV <= sqrt(risk/(2T)), by Pinsker and Jensen."""
+    table, rng = random_table(12, 4, 6), np.random.default_rng(5)
+    learner = OnlineDistribution.build(table, rounds=3000, epsilon=1.0)
+    runs = learner.simulate(2, rng, 20)
+    means = runs.mean_weights @ learner.channels[0].levels.masses()
+    distance = 0.5 * np.abs(means - table.table()[2]).sum(axis=1)
+    for far, risk in zip(distance, runs.risk, strict=True):
+        assert far <= total_variation(risk=float(risk), rounds=3000) + 1e-12
+    # The norm without its half would break it: labels of one kind, all weight on the wrong candidate.
+    assert total_variation(risk=1.0, rounds=1) < 2.0 * 0.5 * 2.0
 
 
 @pytest.mark.statistical
