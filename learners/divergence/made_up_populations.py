@@ -5,6 +5,8 @@
   Maple 2024 (arXiv 2411.16478), with the same number of writers, about as many images and, on the 4 x 4 grid, the same
   number of symbols. The images are scikit-learn's bundled digits of 8 x 8 grey levels, resampled in the style of the
   writer.
+* :func:`laplace_against_normal`: points of a Laplace law against a normal reference, rounded to two decimals; all
+  clients are alike, or each has one sign, or one interval of the line.
 * :func:`dirichlet_law` and :func:`tilted`: random laws, at any distance.
 
 None of this is real personal data. All draws depend only on the generator.
@@ -13,6 +15,7 @@ None of this is real personal data. All draws depend only on the generator.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +25,14 @@ from scipy.optimize import brentq
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.optional_packages import require
-from hockeystick.accounting.validate import as_array, integer, real
+from hockeystick.accounting.validate import as_array, integer, one_of, real
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import Smoothed
 from hockeystick.learners.divergence.sensitivity import reference
 from hockeystick.learners.divergence.variance import kl
 from hockeystick.mechanisms.contract.arguments import generator
+
+Order = Literal["alike", "signs", "sorted"]
 
 WRITERS, IMAGES = 3580, 11.0  # of the handwriting data; images of each digit by each writer, on average
 _SIDE, _INK = 8, 16.0  # of an image; its darkest grey level
@@ -213,6 +218,53 @@ def _codes(pixels: FloatArray, rows: int, columns: int) -> IntArray:
                 means = inked.reshape(-1, rows, _SIDE // rows, columns, _SIDE // columns).mean(axis=(2, 4))
                 found.append((means.reshape(len(means), -1) > _THRESHOLD) @ powers)
     return np.array(found)
+
+
+# --- a Laplace law against a normal one ------------------------------------------------------------------------------
+
+
+def laplace_against_normal(
+    rng: np.random.Generator,
+    *,
+    location: float = 0.1,
+    draws: int = 500_000,
+    clients: int = 200,
+    records: int = 125,
+    order: Order = "alike",
+) -> tuple[FloatArray, ClientCounts]:
+    """Returns a reference (k,) of rounded normal draws, and the counts of clients with points of a Laplace law.
+
+    Both have scale 1; points are rounded to two decimals. The reference has the values that were drawn twice or more;
+    other points of clients count for the nearest value, so that all clients have the same number of records.
+
+    Args:
+        rng: The source of all draws.
+        location: The location of the Laplace law: 0.1 for a small divergence, 1 for a large one.
+        draws, clients, records: The numbers of draws of the reference, of clients, and of records of each client.
+        order: The heterogeneity of clients. "alike": all have the same law. "signs": clients with even numbers have the
+            points above the median, the others those below. "sorted": each has one interval of the line.
+
+    Raises:
+        InvalidArgumentError: an argument is outside its domain.
+    """
+    centre, source = real("location", location), generator(rng)
+    n, each = integer("clients", clients, low=1), integer("records", records, low=1)
+    one_of("order", order, "alike", "signs", "sorted")
+    normal = np.rint(100.0 * source.standard_normal(integer("draws", draws, low=100))).astype(np.int64)
+    values, counts = np.unique(normal, return_counts=True)
+    values, counts = values[counts > 1], counts[counts > 1]
+    points = np.rint(100.0 * source.laplace(centre, 1.0, n * each)).astype(np.int64)
+    symbols = np.searchsorted((values[1:] + values[:-1]) / 2.0, points)
+    who = np.repeat(np.arange(n), each)
+    if order != "alike":
+        symbols = np.sort(symbols)
+    if order == "signs":
+        low_first = np.concatenate([np.arange(1, n, 2), np.arange(0, n, 2)])  # odd clients take the lower points
+        who = np.repeat(low_first, each)
+        lower = len(np.arange(1, n, 2)) * each
+        symbols = np.concatenate([source.permutation(symbols[:lower]), source.permutation(symbols[lower:])])
+    data = ClientCounts.of_records(who, symbols, symbol_count=len(values), client_count=n)
+    return counts / math.fsum(counts), data
 
 
 # --- laws without structure ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Baselines of the divergence estimators: the local model and a trusted histogram."""
+"""Baselines of the divergence estimators: the local model, a trusted histogram, the full histogram, no privacy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from samples import chi_square_of_outcomes
 
 from hockeystick import accounting
 from hockeystick.accounting import Adjacency, HockeystickError, InvalidArgumentError, Ledger
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence import variance
 from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Harmonic, Smoothed
 from hockeystick.learners.divergence.distributed import DistributedKL, Law, NoisyCounts
 from hockeystick.learners.divergence.local_baselines import (
     LocalKL,
@@ -34,6 +36,18 @@ DELTA = 1e-5
 def plan(mode: CohortMode = "fixed", samples: int = 30, size: int = 8) -> QueryAverage:
     rng = np.random.default_rng(1)
     return QueryAverage.drawn(PI, RECORDS, samples=samples, rng=rng, cohort_size=size, mode=mode)
+
+
+def everything(pi: FloatArray, records: IntArray, logarithm: CountLogarithm) -> QueryAverage:
+    """All symbols of all clients, weighted by the reference."""
+    return QueryAverage(
+        reference=pi,
+        symbols=np.arange(len(pi)),
+        shares=pi,
+        cohorts=(np.arange(len(records)),),
+        client_records=records,
+        logarithm=logarithm,
+    )
 
 
 def data() -> ClientCounts:
@@ -215,6 +229,7 @@ def test_estimates_are_consistent() -> None:
     assert estimates.shape == (400,)
     assert abs(estimates.mean() - known) < 6 * estimates.std() / 20 + 1e-4
     assert found.estimates(drawn, 0.0) == pytest.approx(found.estimates(drawn, 2.0), abs=1e-9)  # nothing was clamped
+    assert everything(pi, here.records(), Harmonic()).value(here, 0.0) == pytest.approx(known, abs=1e-4)
 
 
 def test_reports_are_released_and_counted() -> None:
@@ -247,3 +262,24 @@ def test_randomised_response_needs_one_record_each() -> None:
         found.estimates([1, 2, 3, 4])
     with pytest.raises(InvalidArgumentError, match="floor"):
         found.estimates([3, 3, 3, 3], floor=0.0)
+
+
+# --- the full histogram, and no noise --------------------------------------------------------------------------------
+
+
+def test_the_full_histogram_costs_what_drawn_symbols_cost() -> None:
+    """F30: with every symbol queried, the noise and cost of two drawn symbols; weights are the reference."""
+    full = DistributedKL.calibrated(everything(PI, RECORDS, Smoothed()), epsilon=1.0, delta=DELTA, survivors=8)
+    drawn = DistributedKL.calibrated(plan(size=12), epsilon=1.0, delta=DELTA, survivors=8)
+
+    assert full.event() == drawn.event()
+    assert full.bits().residues == 4
+    assert full.average.shares == pytest.approx(PI)
+
+
+def test_without_noise_every_symbol_gives_the_divergence() -> None:
+    counts = data().total()
+    p = (counts + 2.0) / (counts.sum() + 8.0)
+
+    average = everything(PI, RECORDS, Smoothed(2.0))
+    assert average.value(data(), 0.0) == pytest.approx(variance.kl(PI, p), rel=1e-10)

@@ -19,6 +19,7 @@ from hockeystick.learners.divergence.made_up_populations import (
     LabelledRecords,
     digit_patterns,
     dirichlet_law,
+    laplace_against_normal,
     tilted,
 )
 from hockeystick.learners.divergence.variance import kl
@@ -187,6 +188,54 @@ def test_without_scikit_learn_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("hockeystick.accounting.optional_packages.import_module", missing)
     with pytest.raises(MissingExtraError, match=r"pip install 'hockeystick\[demo\]'"):
         digit_patterns(np.random.default_rng(1), writers=2)
+
+
+# --- a Laplace law against a normal one ------------------------------------------------------------------------------
+
+
+def test_the_reference_of_rounded_normals() -> None:
+    """Small for a location of 0.1, large for 1; and every client has the given number of records."""
+    found = {}
+    for location in (0.1, 1.0):
+        pi, data = laplace_against_normal(np.random.default_rng(5), location=location)
+        assert math.fsum(pi) == pytest.approx(1.0, abs=1e-12)
+        assert data.symbols == len(pi)
+        assert (data.records() == 125).all() and data.clients == 200
+        h = data.total()
+        p = (h + 1.0) / (h.sum() + len(h))
+        found[location] = kl(pi, p / p.sum())
+    assert found[0.1] < 0.3 < found[1.0]
+
+
+@pytest.mark.parametrize("order", ["signs", "sorted"])
+def test_orders_change_clients_but_not_their_sum(order: Any) -> None:
+    _, alike = laplace_against_normal(np.random.default_rng(6), draws=20_000, clients=40)
+    _, data = laplace_against_normal(np.random.default_rng(6), draws=20_000, clients=40, order=order)
+    assert (data.total() == alike.total()).all()
+    assert (data.records() == 125).all()
+    means = (data.table @ np.arange(data.symbols)) / 125
+    if order == "sorted":
+        assert (np.diff(means) >= 0).all()
+    else:
+        assert means[::2].min() > means[1::2].max()
+
+
+def test_values_drawn_once_are_left_out() -> None:
+    draws = 1000
+    pi, _ = laplace_against_normal(np.random.default_rng(8), draws=draws, clients=2)
+    values, counts = np.unique(
+        np.rint(100.0 * np.random.default_rng(8).standard_normal(draws)).astype(int), return_counts=True
+    )
+    assert pi == pytest.approx(counts[counts > 1] / counts[counts > 1].sum())
+    assert len(values) > len(pi)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"order": "random"}, {"location": math.inf}, {"draws": 10}, {"clients": 0}, {"records": 1.5}]
+)
+def test_other_laplace_settings_are_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArgumentError):
+        laplace_against_normal(np.random.default_rng(1), **({"draws": 100} | changed))
 
 
 # --- laws without structure ------------------------------------------------------------------------------------------

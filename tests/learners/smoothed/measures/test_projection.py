@@ -93,6 +93,11 @@ def test_pythagoras(seed: int, size: int) -> None:
     assert slack > -1e-9 * (1.0 + float(relative_entropy(smooth, law)))
 
 
+def test_a_projection_by_hand() -> None:
+    """The mass above the cap 0.4 goes to the other cells in proportion, and lifts the second to the cap as well."""
+    np.testing.assert_allclose(kl_projection(np.array([0.7, 0.2, 0.1]), np.full(3, 0.4)), [0.4, 0.4, 0.2], atol=1e-15)
+
+
 @given(seeds, st.integers(1, 30), st.sampled_from([1e-9, 1e-3, 0.3]))
 def test_the_approximate_projection_is_nearly_smooth(seed: int, size: int, tolerance: float) -> None:
     weights, masses, sigma = instance(seed, size, 2)

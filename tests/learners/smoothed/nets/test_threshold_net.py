@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from samples import chi_square_of_outcomes
 
@@ -40,6 +40,7 @@ records = st.lists(st.integers(-1, 10), min_size=1, max_size=6)
 
 
 @given(domain=lines, data=records, size=st.integers(1, 5))
+@example(domain=[1, 3, 5, 9], data=[1, 3, 3, 6, 9, 10, 2], size=5)  # all 56 multisets of M = 4 and m = 5
 @settings(max_examples=40, deadline=None)
 def test_counts_scores_and_ranks_are_those_of_brute_force(domain: list[int], data: list[int], size: int) -> None:
     points, values = np.sort(np.array(domain, float)), np.array(data, float)

@@ -20,7 +20,7 @@ from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transc
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells
 from hockeystick.learners.smoothed.queries.canary import mwem_canary
 from hockeystick.learners.smoothed.queries.cells import MatrixCells
-from hockeystick.learners.smoothed.queries.plan import calibrated
+from hockeystick.learners.smoothed.queries.plan import calibrated, printed
 from hockeystick.learners.smoothed.queries.smooth_mwem import SmoothMWEM
 from hockeystick.mechanisms import SimulationNoise
 
@@ -185,6 +185,22 @@ def test_no_transcript_tells_neighbours_apart_by_more_than_epsilon(
     assert np.abs(ratio).max() <= found.event().pure_epsilon() * (1 + 1e-9)
     both = [found.log_likelihood(runs, records) for records in (first, second)]
     np.testing.assert_allclose(ratio, both[0] - both[1], atol=1e-9)
+
+
+def test_printed_noise_for_queries_of_range_two_costs_twice() -> None:
+    """M1 (F19): the graph says 2 epsilon, and of 20,000 transcripts some have a ratio above 1.5."""
+    cells = MatrixCells(matrix=[[-1.0, 1.0, 1.0], [-1.0, -1.0, 1.0]], masses=[0.1, 0.8, 0.1])
+    found = printed(cells, records=100, sigma=0.1, epsilon=1.0, rounds=1)
+    right = evolve(found, printed=False)
+    first = np.repeat([0, 1, 2], [42, 28, 30])
+    second = np.append(first[1:], 2)
+    worst = []
+    for mechanism, cost in ((found, 2.0), (right, 1.0)):
+        assert mechanism.graph().guarantee().epsilon(0.0).upper == pytest.approx(cost, rel=1e-9)
+        runs = mechanism.simulate(first, np.random.default_rng(13), 20_000)
+        worst.append(float(np.abs(mechanism.log_likelihood_ratio(runs, first, second)).max()))
+    assert 1.5 < worst[0] <= 2.0 + 1e-9
+    assert worst[1] <= 1.0 + 1e-9
 
 
 @pytest.mark.statistical

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.measures.base_measure import ProductMeasure, UniformCube, UniformGrid
+from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, ProductMeasure, UniformCube, UniformGrid
 
 
 @settings(max_examples=40)
@@ -67,3 +69,13 @@ def test_covers_and_brackets_in_the_plane(measure: UniformCube, scale: float) ->
     points = np.concatenate([corners.reshape(-1, 2), measure.sample(rng, 200)])
     truth = concepts.predict(rows, points)
     assert (concepts.predict(lower, points) <= truth).all() and (truth <= concepts.predict(upper, points)).all()
+
+
+def test_a_joint_law_keeps_the_guarantee_of_its_marginals() -> None:
+    """All mass on a diagonal, the law furthest from a product: every box of a grid is within gamma."""
+    diagonal = np.repeat(np.arange(30.0)[:, None], 2, axis=1)
+    measure, concepts = ListedMeasure(diagonal), Rectangles(2)
+    cover = concepts.cover(0.2, measure)
+    rows = np.array(list(product(np.arange(0, 30, 5), repeat=4)), dtype=float)
+    gap = (concepts.predict(rows, diagonal) ^ cover.predict(diagonal)[cover.nearest(rows)]).mean(axis=1)
+    assert gap.max() <= 0.2 + 1e-12

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import optimize
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.smoothed.classes.brackets import k_fold
 from hockeystick.learners.smoothed.classes.halfspaces.cube_brackets import CubeBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.cuttings import CuttingBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
@@ -147,6 +148,27 @@ def test_brackets_of_a_cube(d, epsilon, low, high):
     assert (nearest != held).mean(axis=1).max() <= epsilon + slack
     some = np.arange(0, cover.size, 997)
     np.testing.assert_array_equal(cover.nearest(cover.parameters[some]), some)
+
+
+@pytest.mark.parametrize(("d", "faces", "epsilon"), [(2, 2, 0.2), (2, 4, 0.8), (3, 2, 0.9), (1, 2, 0.1)])
+def test_brackets_of_polytopes_of_a_cube(d, faces, epsilon):
+    """F13: sandwiched exactly; their number is that of halfspaces at epsilon/k, to the power k (Theorem 3.7).
+
+    False alarm: a share of 3,000 exceeds epsilon by 6.5 standard errors with probability < 1e-9, 100 of them < 1e-6.
+    """
+    rng, measure, sides = np.random.default_rng(d), UniformCube(d), Halfspaces(d)
+    single = sides.brackets(epsilon / faces, measure)
+    brackets = k_fold(single, faces, rule="intersection")
+    assert brackets.count == single.count**faces
+    assert brackets.width <= epsilon * (1.0 + 1e-12)
+    rows = np.column_stack([some_halfspaces(measure, rng, 100) for _ in range(faces)])
+    points = measure.sample(rng, 3000)
+    held = np.logical_and.reduce([sides.predict(face, points) for face in np.split(rows, faces, axis=1)])
+    at = brackets.index(rows)
+    lower, upper = brackets.lower.contains(points, at), brackets.upper.contains(points, at)
+    assert not (lower & ~held).any()
+    assert not (held & ~upper).any()
+    assert (upper & ~lower).mean(axis=1).max() <= epsilon + 6.5 * math.sqrt(epsilon * (1.0 - epsilon) / 3000)
 
 
 def test_a_slab_of_half_the_width_does_not_bracket():
