@@ -278,7 +278,7 @@ def test_digits_of_an_exponential_variate(place: int) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_release(monotone: bool) -> None:
-    """With a sample of releases that is large enough to refute half the scale."""
+    """False alarm 1e-6; 6,000 releases refute half the scale with probability at least 0.9 (24 of 25 seeds did)."""
     mechanism = ExponentialMechanism(1.0, monotone=monotone)
 
     def refuted(target: object, neighbours: tuple[Any, Any]) -> bool:

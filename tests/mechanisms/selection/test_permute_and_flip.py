@@ -204,7 +204,7 @@ def test_expected_error_is_never_above_that_of_the_exponential_mechanism() -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("monotone", [False, True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None:
-    """With a sample of releases that is large enough to refute half the scale."""
+    """False alarm 1e-6; 6,000 releases refute half the scale with probability at least 0.9 (25 of 25 seeds did)."""
     mechanism = PermuteAndFlip(1.0, monotone=monotone)
     claim = Claim.curve(mechanism.event(), 1e-3)
 

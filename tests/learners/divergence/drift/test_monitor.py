@@ -92,10 +92,10 @@ def test_intervals_cover_ninety_five_per_cent(law: Law, p: np.ndarray[Any, Any])
 @pytest.mark.statistical
 @pytest.mark.parametrize("lam", [0.0, 0.5])
 def test_intervals_cover_drawn_symbols_too(lam: float) -> None:
-    """Coins and noise are drawn anew for each of 300 intervals, of which at least 95 % - 8 % must cover.
+    """Coins and noise are drawn anew for each of 300 intervals, of which at least 95 % - 9 % must cover.
 
-    That is more than six standard deviations: a false alarm has probability below 1e-9, up to the central limit
-    theorem. Intervals by the noise alone are caught: more than a fifth of them does not cover.
+    False alarm: 8e-10, by the binomial law. Intervals by the noise alone are caught: more than a fifth of them does not
+    cover.
     """
     pi = 1.0 / np.arange(1.0, 301.0)
     pi /= pi.sum()
@@ -111,7 +111,7 @@ def test_intervals_cover_drawn_symbols_too(lam: float) -> None:
         low, high = watch.interval(average, found)
         hits += bool(low <= known <= high)
         misses += abs(found - known) > Spread(noise=noise, largest=9.0, factor=0.0, samples=1).reach(0.025)
-    assert hits >= 0.87 * runs
+    assert hits >= 0.86 * runs
     assert misses >= 0.2 * runs
 
 
