@@ -152,11 +152,11 @@ def least_noise(
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
     start = min(max(guess, low), high)
+    if (wide := _least_wide(build, target, start, high)) is not None:
+        return wide
     # More noise is more private: if the least meets the target, no other need be tried.
     if all(target.excess(calibration.event_of(build(noise))) <= 0.0 for noise in (start, low)):
         return low
-    if (wide := _least_wide(build, target, start, high)) is not None:
-        return wide
     if (found := _worst_first(build, target, start, low, high)) is not None:
         return found
     return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=_TOLERANCE).value

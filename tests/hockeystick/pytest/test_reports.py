@@ -168,7 +168,7 @@ def test_one_run_in_every_form(pytester: pytest.Pytester) -> None:
     ]:
         result.stdout.re_match_lines([line.format(name, outcome)])
     result.stdout.fnmatch_lines(
-        ["budget a|b <new>: ε = 1 at δ = 0, local: NOT LOCKED", "not as in *: a|b <new>; run *"]
+        ["budget a|b <new>: ε = 1 at δ = 0, local: NOT LOCKED", "different from *: a|b <new>; run *"]
     )
 
     found = json.loads(Path("found.json").read_text(encoding="utf-8"))

@@ -238,7 +238,7 @@ def test_the_demonstration_ends_as_it_should(tmp_path: Path) -> None:
         "Regret",
         "Privacy",
         "Verdicts",
-        "exact oracle",
+        "Exact ε",
         "Trade-off",
         "Cost per node",
         "best expert",

@@ -263,7 +263,7 @@ def test_a_watch_over_clients_shares_its_budget(tables: list[str]) -> None:
     assert noise[1] > 2.5 * noise[0]
     more = result_of(*tables, *TARGET, *WATCH, "--group", "2", "--windows", "30")
     assert more["windows"][0]["noise_deviation"] > noise[1]
-    assert_refused(run(*tables, *TARGET, *WATCH, "--windows", "2"), "look")
+    assert_refused(run(*tables, *TARGET, *WATCH, "--windows", "2"), "is less than the 3 windows")
 
 
 def test_alarms(tables: list[str]) -> None:
