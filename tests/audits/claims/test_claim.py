@@ -67,7 +67,7 @@ def test_a_zcdp_or_renyi_claim_holds_for_every_coin_that_keeps_it(p: float, q: f
 @pytest.mark.statistical
 @pytest.mark.parametrize("rho", [0.02, 0.5, 3.0])
 def test_a_zcdp_claim_is_the_best_that_data_processing_gives(rho: float) -> None:
-    """Coins that keep the claim come within 1 % of the total variation that it allows; Pinsker's inequality is above."""
+    """Coins that keep the claim come within 1 % of the total variation that it allows, below Pinsker's inequality."""
     claim = Claim.zcdp(rho)
     total_variation = dict(claim.also)[0.0]
     low, high = 0.0, 1.0

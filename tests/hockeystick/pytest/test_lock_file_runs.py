@@ -255,7 +255,9 @@ def test_a_skipped_part_of_a_test_is_not_the_test(project: Project, monkeypatch:
     monkeypatch.delenv("SKIP")
     project.run(SUBTESTS, "--privacy-update").stdout.fnmatch_lines(["privacy.lock.json: new: 'two', *"])
     monkeypatch.setenv("SKIP", "two")
-    project.run(SUBTESTS, "--privacy-update").stdout.fnmatch_lines(["1 unrecorded entries were not removed (*test_parts has skipped parts)"])
+    project.run(SUBTESTS, "--privacy-update").stdout.fnmatch_lines(
+        ["1 unrecorded entries were not removed (*test_parts has skipped parts)"]
+    )
     assert project.budgets.keys() == {"one", "two"}
 
 

@@ -79,7 +79,9 @@ def test_half_the_noise_is_refuted() -> None:
     result = audit("mymech:half_noise", "--samples", "20000", *SURE)
 
     assert result.exit_code == 1
-    assert result.stdout.startswith("refuted: the claim of (1, 0)-differential privacy is false (confidence level 0.999999)")
+    assert result.stdout.startswith(
+        "refuted: the claim of (1, 0)-differential privacy is false (confidence level 0.999999)"
+    )
 
 
 def test_too_few_samples_are_inconclusive_with_a_warning() -> None:
