@@ -38,10 +38,9 @@ class ForGroups(Releasable):
 
     Values and outputs are those of the mechanism; only the unit of protection differs. The cost is the event of the
     mechanism at distance ``size``: for noise of L1 or L2 sensitivity Δ that of sensitivity size·Δ; for local
-      randomisers
-    that of ``size`` reports; for a bare (ε, δ) the general bound. Under add-or-remove-one all records of a group are in
-    one data set and none in the other. The data have to ensure that nobody has more than ``size`` records; see
-    ``BoundedContribution``.
+    randomisers that of ``size`` reports; for a bare (ε, δ) the general bound. Under add-or-remove-one all records
+    of a group are in one data set and none in the other. The data have to ensure that nobody has more than ``size``
+    records; see ``BoundedContribution``.
 
     Args:
       mechanism: any mechanism.

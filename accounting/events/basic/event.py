@@ -43,7 +43,7 @@ class PrivacyEvent(DpEvent):
     An event is a ``dp_accounting.DpEvent``, so it may stand inside a tree of such events; accountants of other
     libraries refuse it as unknown.
 
-    Class attributes:
+    Attributes:
       norm: the norm of the input distance: "records", "l1", "l2" or "linf".
       adjacencies: the neighbouring relations under which the event is meaningful; None for all.
       superadditive: whether the event at distance s + t (whole numbers) is known to cost at least as much as its
