@@ -29,7 +29,7 @@ from hockeystick.accounting.validate import array, integer, items, one_of, place
 Fill = Literal["zero", "mean"]
 Number = TypeVar("Number", int, float)
 
-_MOST_PEOPLE = 2**20  # of made-up ratings: some hundred million ratings
+_MOST_PEOPLE = 2**18  # of made-up ratings: some forty million ratings
 
 STARS = 5.0
 """The best rating, and with it the largest loss."""
@@ -302,7 +302,7 @@ def synthetic_ratings(rng: np.random.Generator, *, people: int = 6040) -> Rating
     are approximate, and each rating counts in one genre, as if each film had one.
 
     Raises:
-        InvalidArgumentError: ``people`` is not an integer from 1 to 2^20.
+        InvalidArgumentError: ``people`` is not an integer from 1 to 2^18.
 
     Example:
         >>> import numpy as np

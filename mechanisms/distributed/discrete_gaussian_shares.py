@@ -77,13 +77,15 @@ class DiscreteGaussianShares(NoiseShares):
     ) -> DiscreteGaussianShares:
         """Returns the shares with the least noise for which the sum is certainly (``epsilon``, ``delta``)-DP.
 
-        The factor is the least for which a share has a σ of about 1.5 or more.
+        The factor is the least for which a share has a σ of about 1.5 or more. It grows with ε, and with it the table
+        of the sum's law, so ``epsilon`` is at most 10^4.
 
         Raises:
           InvalidArgumentError: an argument is out of its domain.
           NumericalError: no noise can be shown to meet the target.
           UnsupportedEventError: the law of the sum is too wide for a table.
         """
+        epsilon = validate.real("epsilon", epsilon, low=0.0, high=1e4)
         count = checked_survivors(survivors)
         norm = math.hypot(checked_rise(rise), checked_fall(fall))
         sigma = Gaussian.calibrated(epsilon=epsilon, delta=delta, sensitivity=norm).sigma

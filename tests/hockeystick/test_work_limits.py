@@ -99,6 +99,12 @@ def test_no_search_where_the_least_noise_will_do(monkeypatch):
     assert not calls
 
 
+def test_shares_of_discrete_gaussian_noise_refuse_a_target_whose_table_would_take_long() -> None:
+    """The factor by which a share is multiplied grows with the root of ε; at 10^6 each of 31 trials took a second."""
+    with pytest.raises(InvalidArgumentError, match="epsilon=1000000.0"):
+        mechanisms.DiscreteGaussianShares.calibrated(epsilon=1e6, delta=1e-5, survivors=1)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (5.0, 1e-12)])
 def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
