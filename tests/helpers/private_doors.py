@@ -91,6 +91,11 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(1)
 
 
+def _first(records: Any, rng: np.random.Generator) -> Any:
+    """An online algorithm that plays the first expert."""
+    return np.zeros(records.shape[:2], dtype=int)
+
+
 def counts(symbols: int = 4, each: int = 5, clients: int = 4) -> L.ClientCounts:
     which = np.arange(clients * each) % symbols
     return L.ClientCounts.of_records(np.repeat(np.arange(clients), each), which, symbol_count=symbols)
@@ -391,6 +396,18 @@ def _experts() -> dict[str, Row]:
             {"rounds": 4, "experts": 3},
         ),
         "scaled_losses": Row(lambda: L.federated.scaled_losses, {"losses": TABLE}, {"sensitivity": 1.0}),
+        "federated_regret": Row(
+            lambda: L.federated.federated_regret,
+            {"losses": np.full((1, 4, 3), 0.5)},
+            {"policies": np.full((1, 4, 3), 1 / 3)},
+        ),
+        "one_select": Row(
+            lambda: functools.partial(L.federated.one_select, algorithm=_first), {"records": np.full((2, 4, 3), 0.5)}
+        ),
+        "printed_one_select": Row(
+            lambda: functools.partial(L.federated.printed_one_select, algorithm=_first),
+            {"records": np.full((2, 4, 3), 0.5)},
+        ),
     }
 
 
