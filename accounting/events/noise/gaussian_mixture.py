@@ -92,7 +92,7 @@ class MixtureOfGaussians(DirectedEvent):
             return 0.0
         if self.direction != "addition" or mixture.least > 0.0:
             return math.inf
-        return -math.log(mixture.weights[0]) * (1 + 1e-15)
+        return _most_loss(mixture)
 
     def zcdp_rho(self) -> float:
         return 0.5 * self._mixture().most ** 2  # that of the worst term, as Rényi divergences are jointly quasi-convex
@@ -122,10 +122,18 @@ def mixture_rdp(mixture: NormalMixture, orders: Array, direction: str) -> Array:
         parts.append(normal_mixture_renyi.divergence(mixture, ORIGIN, a, np.minimum(worst, _norm_bound(mixture, a))))
     # If every centre is 0 or one other number, the removal has the larger curve (Mironov, Talwar & Zhang 2019, Thm 5).
     if direction == "addition" or (direction == "both" and not (len(mixture.centres) == 2 and mixture.least == 0.0)):
-        most_loss = -math.log(mixture.weights[0]) if mixture.least == 0.0 else math.inf
-        bound = np.minimum(worst, most_loss * (1 + 1e-15))
+        bound = np.minimum(worst, _most_loss(mixture) if mixture.least == 0.0 else math.inf)
         parts.append(normal_mixture_renyi.divergence(ORIGIN, mixture.mirrored(), a, bound))
     return np.asarray(np.max(parts, axis=0))
+
+
+def _most_loss(mixture: NormalMixture) -> float:
+    """Returns the largest loss of an addition, −ln of the weight at 0, rounded up."""
+    rest = math.fsum(mixture.weights[1:])
+    # The weight at 0 has lost the digits of a small rest: 1 − 1e-17 is 1.
+    loss = max(-math.log(mixture.weights[0]), -math.log1p(-rest) if rest < 0.5 else 0.0)
+    # A logarithm is off by 2 U of itself, of 9 U.
+    return loss * (1 + 1e-15)
 
 
 def _norm_bound(mixture: NormalMixture, a: Array) -> Array:

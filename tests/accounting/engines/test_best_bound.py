@@ -30,6 +30,7 @@ from hockeystick.accounting import (
     InvalidArgumentError,
     Laplace,
     LazySwitchDecision,
+    MixtureOfGaussians,
     NonPrivate,
     Oriented,
     PoissonSampled,
@@ -496,6 +497,21 @@ def test_the_total_variation_by_renyi_orders_is_not_below_the_exact_one(size, co
     assert renyi._total_variation(response) >= math.tanh(size / 2) * (1 - 1e-15)
     assert renyi._total_variation(Laplace(1 / size)) >= -math.expm1(-size / 2) * (1 - 1e-15)
     assert renyi._total_variation(response) <= 1.02 * math.tanh(size / 2)  # Pinsker's inequality is sharp there
+
+
+@pytest.mark.parametrize("direction", ["removal", "addition"])
+def test_the_total_variation_of_a_rare_access_is_not_below_the_exact_one(direction):
+    """It is q·δ_G(0). Below 1e-16 the probability 1 − q is 1 in floats, whose logarithm is 0."""
+    for exponent, sigma in itertools.product(range(1, 18), (0.3, 1.0, 50.0)):
+        q = 10.0**-exponent
+        event = PoissonSampled(q, Gaussian(sigma)).towards(direction)
+        assert renyi._total_variation(event) >= q * math.erf(1 / sigma / math.sqrt(8)) * (1 - 1e-14)
+        if direction == "addition":
+            assert (
+                0.0
+                < q * (1 - 1e-15)
+                <= MixtureOfGaussians((0, 1), (1 - q, q), sigma, direction=direction).pure_epsilon()
+            )
 
 
 def test_an_epsilon_that_is_zero_takes_no_grid(monkeypatch):
