@@ -14,7 +14,8 @@ from attrs import frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer, real
-from hockeystick.audits.attacks.choose_event import (
+from hockeystick.audits.attacks.classifiers import Attack, check_attack
+from hockeystick.audits.attacks.event_choice import (
     Event,
     choose_counted,
     choose_event,
@@ -22,7 +23,6 @@ from hockeystick.audits.attacks.choose_event import (
     rival_partitions,
     steepest_ratio,
 )
-from hockeystick.audits.attacks.classifiers import Attack, check_attack
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.bounds.both_orders import Tossed, both_frontier, detectable_epsilon, toss
 from hockeystick.audits.bounds.two_counts import Region, clopper_pearson, detectable_probability, frontier

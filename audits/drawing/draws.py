@@ -292,7 +292,7 @@ class Draws:
         """Returns how many outputs choose the event.
 
         If outputs are single numbers that hardly recur, a model finds half-lines with few of them
-        (:mod:`hockeystick.audits.attacks.monotone_laws`). With a sixth of the samples, an audit of Gaussian noise with
+        (:mod:`hockeystick.audits.attacks.half_lines`). With a sixth of the samples, an audit of Gaussian noise with
         half of the claimed curve's needs 1.8 times the samples of the best test of one order; with a quarter, 1.9 times
         (benchmarks/auditors/speed.py).
         """

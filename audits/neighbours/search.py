@@ -8,7 +8,7 @@ the other half for the best of them, twice as many for half as many pairs each t
 and Somekh 2013).
 
 The score of a pair is the excess of epsilon over the claim in its samples: an event is chosen on some of them
-(:func:`hockeystick.audits.attacks.choose_event.choose_event`) and counted on others, and the score is the largest
+(:func:`hockeystick.audits.attacks.event_choice.choose_event`) and counted on others, and the score is the largest
 log((p - delta_i)/q) - epsilon_i over the points of the claim, where p and q are one-sided Clopper-Pearson bounds at
 90 %. Scores only guide the search.
 
@@ -28,7 +28,7 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer
-from hockeystick.audits.attacks.choose_event import Event, choose_event
+from hockeystick.audits.attacks.event_choice import Event, choose_event
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.claims.claim import Claim

@@ -38,7 +38,7 @@ from attrs import frozen
 from scipy import special
 
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.audits.attacks.monotone_laws import BREAKS, fitted, shapes, standardised
+from hockeystick.audits.attacks.half_lines import BREAKS, fitted, shapes, standardised
 
 _EMPTY = 1e-3  # counts added to each cell, so that the likelihood ratio of an empty one is about 1
 _RANGE = 0.02  # least share of either data set in a cell
@@ -77,7 +77,7 @@ _ORDERED = (
 )
 _UNORDERED = ((_Rule(0.0, 0.0, 0.5),), (_Rule(0.0, 0.0, 1.0),), (_Rule(0.0, 0.0, 2.0),))
 SMOOTHINGS = np.array([0.88, 0.06, 0.06])  # the money on each
-_PENALTY = 1.0  # for a model's slope, see :func:`hockeystick.audits.attacks.monotone_laws.fitted`
+_PENALTY = 1.0  # for a model's slope, see :func:`hockeystick.audits.attacks.half_lines.fitted`
 _PARAMETERS = 2.0  # of a model: the optimism of its log-likelihood on the outputs to which it was fitted
 
 

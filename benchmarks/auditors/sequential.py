@@ -34,7 +34,7 @@ Draw = Callable[[int, np.random.Generator, int], FloatArray]
 PAGE = DOCS / "benchmarks-sequential-audits.md"
 SEQUENTIAL = (
     "audits/sequential",
-    "audits/attacks/monotone_laws.py",
+    "audits/attacks/half_lines.py",
     "audits/attacks/partitions.py",
     "audits/targets/calling.py",
     "audits/claims/claim.py",

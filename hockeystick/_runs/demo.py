@@ -26,7 +26,7 @@ from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.audits import Claim, Verdict, audit
 from hockeystick.audits.catalogue.lazy.experts import LazyTarget, lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
-from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
+from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, PrintedGuarantee
 from hockeystick.learners.common.exact_loss import LossLaw

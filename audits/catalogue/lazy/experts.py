@@ -6,7 +6,7 @@ streams under the target's own law. It is a public function of the adversary's v
 
 The broken variants have the mistakes that matter in practice (see :mod:`hockeystick.audits.catalogue.lazy.mutants`).
 Each of them is a :class:`~hockeystick.learners.lazy.LazyChain`, whose exact privacy loss is known; so is the number of
-samples that an audit needs (:func:`hockeystick.audits.catalogue.lazy.samples_needed.samples_needed`).
+samples that an audit needs (:func:`hockeystick.audits.catalogue.lazy.sample_sizes.samples_needed`).
 """
 
 from __future__ import annotations

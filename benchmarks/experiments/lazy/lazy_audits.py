@@ -31,7 +31,7 @@ from hockeystick.accounting.events.catalogue import GaussianDP, PoissonSampled
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
-from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
+from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import Box, LazyChain, exact_loss, exact_marginals

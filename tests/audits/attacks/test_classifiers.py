@@ -15,8 +15,8 @@ from scipy import stats
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.attacks import classifiers
-from hockeystick.audits.attacks.choose_event import choose_event
 from hockeystick.audits.attacks.classifiers import Attack, Pair, right_order
+from hockeystick.audits.attacks.event_choice import choose_event
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.outputs.features import fit_bayes, fit_exchangeable, fit_innovations, fit_projection

@@ -20,7 +20,7 @@ from divergences import gaussian_delta
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, Verdict, audit
-from hockeystick.audits.attacks.choose_event import choose_event
+from hockeystick.audits.attacks.event_choice import choose_event
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.outputs.reading import Codebook, read

@@ -13,7 +13,7 @@ from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim
-from hockeystick.audits.attacks.choose_event import choose_event
+from hockeystick.audits.attacks.event_choice import choose_event
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.bounds.power_search import samples_for_power
 from hockeystick.audits.bounds.sample_limits import klinf

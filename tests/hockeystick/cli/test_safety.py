@@ -20,7 +20,7 @@ from hockeystick._cli.main import cli
 from hockeystick._files.result_files import check_writable, write_atomically
 from hockeystick.accounting import AccountantGraph, Adjacency, GraphError, InvalidArgumentError
 from hockeystick.audits import Answers, RealRecords
-from hockeystick.audits.catalogue.lazy.samples_needed import _best_event
+from hockeystick.audits.catalogue.lazy.sample_sizes import _best_event
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing import draws
 from hockeystick.audits.drawing.workers import Workers

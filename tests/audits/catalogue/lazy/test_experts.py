@@ -15,7 +15,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.lazy.experts import LazyTarget, lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import MUTATIONS, Mutation
-from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
+from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.audits.catalogue.lazy.views import VIEWS, View
 from hockeystick.learners import LazyExperts
 from hockeystick.learners.lazy import LazyChain

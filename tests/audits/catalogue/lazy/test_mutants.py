@@ -50,7 +50,7 @@ from hockeystick.accounting.events.catalogue import PoissonSampled
 from hockeystick.audits import Claim, audit
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
 from hockeystick.audits.catalogue.lazy.mutants import mutant_chain
-from hockeystick.audits.catalogue.lazy.samples_needed import samples_needed
+from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.learners import LazyExperts, LossLaw
 from hockeystick.learners.lazy import LazyChain, Transcripts, exact_decision_loss, exact_loss, exact_marginals
 from hockeystick.learners.lazy.experts.lazy_chain import log_likelihood_ratio

@@ -14,9 +14,9 @@ from scipy import stats
 from hockeystick.accounting import Gaussian
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
-from hockeystick.audits.attacks import choose_event as attack_module
-from hockeystick.audits.attacks.choose_event import choose_event
-from hockeystick.audits.attacks.monotone_laws import best_half_lines, monotone_laws, suggested
+from hockeystick.audits.attacks import event_choice as attack_module
+from hockeystick.audits.attacks.event_choice import choose_event
+from hockeystick.audits.attacks.half_lines import best_half_lines, monotone_laws, suggested
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.outputs.cells import from_ordinal
 from hockeystick.audits.outputs.reading import Codebook, read

@@ -12,7 +12,7 @@ comes from the first. The models are log(s/(1-s)) = a + b h(u), where h is
 
 The models are fitted by penalised likelihood and averaged with it as weight; with many samples, the models that fit
 have all the weight. If the ratio is not monotone, all models are wrong; then the search for events
-(:mod:`hockeystick.audits.attacks.choose_event`) finds other events that beat the suggested pair. If outputs recur,
+(:mod:`hockeystick.audits.attacks.event_choice`) finds other events that beat the suggested pair. If outputs recur,
 there are few half-lines, which their own counts separate as well, and no pair is suggested.
 """
 

@@ -10,7 +10,7 @@ is one standard error more if the event is a set of cells where a half-line woul
 
 Pairs of disjoint events, one for each order of the data sets, are candidates as well
 (:mod:`hockeystick.audits.bounds.both_orders`). Each partition contributes the best pair at each point of the claim, and
-a pair suggested by a model of the likelihood ratio (:mod:`hockeystick.audits.attacks.monotone_laws`), which owes little
+a pair suggested by a model of the likelihood ratio (:mod:`hockeystick.audits.attacks.half_lines`), which owes little
 to chance and has no handicap for being rare. After the handicap, the best candidate is
 
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
@@ -31,7 +31,7 @@ from scipy import special
 
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.attacks.event_families import Family, families_of, families_of_partition
-from hockeystick.audits.attacks.monotone_laws import suggested
+from hockeystick.audits.attacks.half_lines import suggested
 from hockeystick.audits.attacks.partitions import Evidence, bit_partitions, real_partitions
 from hockeystick.audits.bounds.both_orders import MOST_TRIALS, both_slope, tosses
 from hockeystick.audits.bounds.two_counts import sharpest_slope
