@@ -81,9 +81,9 @@ PAGE = """# Mechanisms: side by side
 
 Written by `python -m benchmarks.mechanisms --write`; edit that instead.
 
-The least CPU time of several alternating runs in one process. A secure release rounds to a grid and adds discrete
-noise: exact Laplace noise of our own, or OpenDP's Gaussian noise. The peer adds discrete noise of about as many steps
-to whole numbers.
+The table has the least CPU time of several alternating runs in one process. A secure release rounds to a grid and adds
+discrete noise: the library's exact Laplace noise, or OpenDP's Gaussian noise. The peer adds discrete noise of about the
+same number of steps to whole numbers.
 
 {table}
 """

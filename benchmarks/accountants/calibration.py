@@ -134,11 +134,13 @@ def page(rows: list[Found]) -> str:
         "",
         "Written by `python -m benchmarks.accountants.calibration --write`; edit that instead.",
         "",
-        "The noise σ of T releases by the Gaussian mechanism, each of a Poisson sample with probability q, for (ε, δ).",
-        "*Evaluations* are certified bounds that were computed, the σ beside the answer that fails included.",
-        "dp-accounting calibrates the same from the same first guess, 1, to the same tolerance: its σ over ours, by",
-        f"its PLD accountant or, where that does not end within {_PEER_SECONDS} CPU seconds (or fails), by its Renyi",
-        "accountant. CPU seconds are without imports, each cell in a process of its own, caches cold, in one run.",
+        "The table has the noise σ that gives (ε, δ) for T releases by the Gaussian mechanism, each of a Poisson",
+        "sample with probability q. *Evaluations* is the number of certified bounds that were computed, including",
+        "that of the nearby σ that misses the target. dp-accounting calibrates the same releases from the same",
+        "first guess, 1, to the same tolerance. The table has its σ divided by the one here, from its PLD",
+        f"accountant. If that does not end within {_PEER_SECONDS} CPU seconds, or fails, the Renyi accountant is",
+        "used. CPU seconds are without imports. Each cell ran in a separate process with cold caches, all in one",
+        "run.",
         "",
         f"{machine()}, dp-accounting {version('dp-accounting')}.",
         "",
@@ -151,9 +153,11 @@ def page(rows: list[Found]) -> str:
         Row(("no cell refused", f"{total - len(refused)} of {total} answered"), not refused).markdown(),
         "",
         f"dp-accounting's median is {statistics.median(theirs):.2f} s over the {len(theirs)} cells where one of its "
-        f"accountants ended in time; its PLD accountant did in {len(pld)}. In {len(below)} cells its σ is below the "
-        "one that fails here by more than 1e-6: too little noise"
-        + (f", most so at {min(below, key=_share).cell} ({_share(min(below, key=_share)):.6f})." if below else "."),
+        f"accountants ended in time; its PLD accountant did in {len(pld)}. In {len(below)} cells its σ is more than "
+        "1e-6 below a σ that misses the target here, so that it is too little noise"
+        + (
+            f"; the smallest is {min(below, key=_share).cell} ({_share(min(below, key=_share)):.6f})." if below else "."
+        ),
         "",
         "The slowest cells here: " + "; ".join(f"{row.cell} ({row.ours['cpu']:.2f} s)" for row in slowest) + ".",
         "",

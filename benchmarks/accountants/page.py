@@ -154,11 +154,12 @@ def page(results: Results, header: str) -> str:
 
 Written by `python -m benchmarks.accountants.comparison --write`; edit that instead.
 
-Each cell ran in a process of its own, all in one run on one machine. It shows the relative excess of ε (or σ) over the
-reference, the CPU time without imports, cold caches, and the peak memory of the process. **Below** marks a value under
-the reference's lower end: too small an ε. The reference is contour inversion
-(`hockeystick.accounting.engines.contour_integral`), which agrees with closed forms where there are any; its bracket is
-usually a few parts in 1e9 wide. "–": no such event, or no such question.
+This page compares the ε, the time and the memory of several accountants. Each cell ran in a separate process, all in
+one run on one machine. It shows the relative excess of ε (or σ) over the reference, the CPU time without imports and
+with cold caches, and the peak memory of the process. **Below** marks a value under the reference's lower end, which is
+an ε that is too small. The reference is contour inversion (`hockeystick.accounting.engines.contour_integral`), which
+agrees with closed forms where they exist. Its bracket is usually a few parts in 1e9 wide. "–" means that the accountant
+does not support the event or the quantity.
 
 {header}
 
@@ -166,13 +167,12 @@ usually a few parts in 1e9 wide. "–": no such event, or no such question.
 
 {verdicts(targets(results, ITEMS))}
 
-{table(results, ITEMS)}
-## How the peers are run
+{table(results, ITEMS)} ## Settings of the other accountants
 
-* dp-accounting PLD: grid of 1e-4, its default. Of `pure` events it takes the distribution itself, for its accountant
-  drops their count.
+* dp-accounting PLD: grid of 1e-4, its default. For `pure` events the distribution itself is used, because the
+  accountant drops their count.
 * prv_accountant: the upper end, at an error of 0.01 in ε and of δ/1000 in δ.
-* Opacus: the accountants alone, without torch. GDP is an approximation and no bound.
+* Opacus: only the accountants, without torch. GDP is an approximation and not a bound.
 * autodp: Rényi accounting; its characteristic-function accountant does not run on current SciPy.
-* Without replacement, hockeystick charges the dominating pair, the others a Rényi bound.
+* Sampling without replacement: hockeystick charges the dominating pair, the others a Rényi bound.
 """

@@ -260,17 +260,18 @@ TEXT = """# Audits: false alarms of every bound
 
 Written by `python -m benchmarks.auditors.calibration --write`; edit that instead.
 
-Audits of correct mechanisms whose claim holds with equality, each from so many *outputs* of either data set. A false
-alarm is a refutation, or a lower bound on ε above the truth. *At most* is the exact upper limit of a rate at 99 %: of
-all targets together, then of the one where alarms are most frequent. The level is *kept* if no target's rate is above
-it; "as far as can be told" if one is, but so little that chance explains it; NO if chance does not, at 99.9 % for all
-rates of the table together. A bound that is at its level on some target has an upper limit above it, however good.
+This page measures the false-alarm rate of every bound, by audits of correct mechanisms whose claim holds with equality.
+*Outputs* is the number of outputs from each data set. A false alarm is a refutation, or a lower bound on ε above the
+truth. *At most* is the exact upper confidence limit of a rate at 99 %, first for all targets together, then for the
+target with the most frequent alarms. The level is *kept* if no target's rate is above it. "As far as can be told" means
+that a rate is above it, but chance explains the difference. NO means that chance does not explain it, at 99.9 % for all
+rates of the table together. A bound whose rate equals its level on some target has an upper limit above the level.
 
-Targets: Laplace noise with ε of 0.1, 1 and 4, geometric noise, randomised response, the same with a leak of δ, Gaussian
-noise against a point and against its whole curve, a mixture of a number and a bit, and a sum of three losses; for
-vectors three Laplace numbers, three bits, a number beside a bit. Where an event is given it is the best one. A rate
-far below the level is no fault of validity: few outputs take few values, and a bound of many statements together
-is seldom at its level in one of them. Estimates that assume a model are no bounds, and are not here.
+The targets are Laplace noise with ε of 0.1, 1 and 4, geometric noise, randomised response, the same with a leak of δ,
+Gaussian noise against a point and against its whole curve, a mixture of a number and a bit, and a sum of three losses.
+For vectors they are three Laplace numbers, three bits, and a number beside a bit. A given event is the best one. A rate
+far below the level does not make a bound invalid: few outputs take few values, and a bound that makes many statements
+together is seldom at its level in one of them. Estimates that assume a model are not bounds and are not listed.
 """
 
 

@@ -2,14 +2,14 @@
 
     python -m benchmarks.auditors.one_run [--seeds 5] [--write]
 
-Canaries are ideal: the score of a canary is N(mu, 1) if it was included and N(0, 1) if not, independently, with mu such
-that the true epsilon is the one named, at delta = 1e-5. Every number is a mean over seeds, at confidence 0.95, rounded
-to two digits.
+The canaries are ideal: the score of a canary is N(mu, 1) if it was included and N(0, 1) if not, independently. mu is
+chosen such that the true epsilon at delta = 1e-5 is the stated one. Every number is a mean over seeds at confidence
+0.95, rounded to two digits.
 
-Columns: "point" bounds epsilon at delta without an assumption on the mechanism; "curve" bounds mu of Gaussian DP and
-converts it to epsilon, which is a bound for Gaussian trade-off curves; "sum" is an estimate (its lower end) that
-assumes independent normal scores. The claim to refute is half of the true epsilon. "jax" is jax-privacy, whose "curve"
-is converted likewise; "-" was not run.
+"point" bounds epsilon at delta without an assumption on the mechanism. "curve" bounds mu of Gaussian DP and converts it
+to epsilon; it is a bound only for Gaussian trade-off curves. "sum" is the lower end of an estimate that assumes
+independent normal scores. The claim to refute is half of the true epsilon. "jax" is jax-privacy, whose "curve" is
+converted in the same way. "-" was not run.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def main() -> None:
     if arguments.write:
         words = (__doc__ or "").split("\n\n")
         text = ["# Benchmark: one-run audits", words[2].strip(), words[3].strip(), "\n".join(lines), note]
-        command = f"`python -m benchmarks.auditors.one_run --seeds {arguments.seeds} --write` wrote this page."
+        command = (
+            f"Written by `python -m benchmarks.auditors.one_run --seeds {arguments.seeds} --write`; edit that instead."
+        )
         PAGE.write_text("\n\n".join([*text, command]) + "\n", encoding="utf-8")
 
 

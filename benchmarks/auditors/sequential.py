@@ -174,10 +174,12 @@ def row(case: Case, runs: int, cells: Cells, *, kept: bool) -> list[str]:
 
 TEXT = """# Sequential audits: stopping times
 
-Pairs of outputs until a false claim falls, by `python -m benchmarks.auditors.sequential --write`; all that
-were drawn up to then count. *Limit* is log(1/alpha)/KLinf, the least for small alpha; *aim* is 2.5 of it at
-0.05 and 1.5 at 1e-6, or the best published mean (59, 86, 68, 114 for the first four) if that is less.
-± is the 99 % interval; *met* allows for it.
+Written by `python -m benchmarks.auditors.sequential --write`; edit that instead.
+
+The table has the number of pairs of outputs until a false claim is refuted. All pairs that were drawn up to
+that point count. *Limit* is log(1/alpha)/KLinf, the least mean for small alpha. *Aim* is 2.5 times the limit at
+0.05 and 1.5 times at 1e-6, or the best published mean (59, 86, 68, 114 for the first four) if that is less.
+± is the 99 % interval, and *met* allows for it.
 
 """
 
@@ -203,8 +205,9 @@ def main() -> None:
             rate = f"{alarm / made:.4f}" if made else "not run"
             alarms.append([case.name, "0.05", str(case.most), f"{alarm} of {made}", rate])
         text += (
-            "\nClaims that are exactly true, in long runs; [many short ones](benchmarks-audit-calibration.md) are "
-            f"apart:\n\n{markdown('target | alpha | pairs | false alarms | rate', alarms)}\n"
+            "\nFalse alarms in long runs on claims that hold with equality ([another "
+            "page](benchmarks-audit-calibration.md) has many short runs):\n\n"
+            f"{markdown('target | alpha | pairs | false alarms | rate', alarms)}\n"
         )
     print(text)
     if given.write:

@@ -181,20 +181,22 @@ PAGE = """# Audits: side by side
 
 Written by `python -m benchmarks.auditors.speed --write`; edit that instead.
 
-Samples of each data set at which a claim that is too small is refuted in 90 % of audits, at a false-alarm probability
-of 0.05; every sample counts, also those that choose an event. The interval is one of 95 %, from the number of audits.
-*Beside* is the local optimum (z₀.₉₅ + z₀.₉)²/(2 KLinf) for one order of the data sets. Audits here use both orders; the
-best such test takes the number under *both orders*, and no test whatever takes fewer than the last one. Rows without a
-limit are there to be compared with. Seconds are those of the processor.
+This page measures the number of samples that audits need. It is the number from each data set at which a claim that is
+too small is refuted in 90 % of audits, at a false-alarm probability of 0.05. Every sample counts, including those that
+choose an event. The interval is at 95 %, from the number of audits. *Beside* is the local optimum (z₀.₉₅ + z₀.₉)²/(2
+KLinf) for one order of the data sets. Audits here use both orders. The best such test takes the number under *both
+orders*, and no test takes fewer samples than the last number. Rows without a limit are for comparison. Seconds are CPU
+seconds.
 
 {table}
 
-The auditors' false-alarm rates on more targets, and those of an estimator of yours, are measured by
-`python -m benchmarks.auditors.rate`.
+`python -m benchmarks.auditors.rate` measures the auditors' false-alarm rates on more targets, and those of your own
+estimator.
 
 ## Published numbers
 
-Not run here, and not for the same question; from the logs that DP-Sniper comes with (its authors' machine).
+These numbers are from the logs that come with DP-Sniper, from its authors' machine. They were not run here, and answer
+a different question.
 
 | target | truth | DP-Sniper's bound on ε, confidence 0.9 | samples | seconds |
 | --- | --- | --- | --- | --- |

@@ -147,9 +147,10 @@ PAGE = """# Online distribution learning: beside its limits
 
 Written by `python -m benchmarks.learners.distribution --write`; edit that instead.
 
-CPU time of one process, the least of three; audits and the longest runs once. A run draws all labels and messages and
-computes the exact risk of every prediction. Candidates are half uniform, half on a label of their own; ε = 1. A device
-draws secure random bits for each message.
+The table has the CPU time of one process, the least of three measurements. Audits and the longest runs were measured
+once. A run draws all labels and messages and computes the exact risk of every prediction. Each candidate is a mixture
+of the uniform law and of a label of its own, with weight 1/2 each; ε = 1. A device draws secure random bits for each
+message.
 
 {table}
 """

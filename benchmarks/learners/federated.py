@@ -98,9 +98,9 @@ PAGE = """# Federated learners: side by side
 
 Written by `python -m benchmarks.learners.federated --write`; edit that instead.
 
-Wall time in one process. Every loss has to be read once: a numpy pass that adds the clients' single-precision losses up
-is the limit of a learner that does so; the learner also checks that each is in range. Losses come in blocks and are
-never all held.
+The table has the wall time in one process. A learner has to read every loss once, so its limit is a numpy pass that
+adds up the clients' single-precision losses. The learner also checks that each loss is in range. Losses come in blocks
+and are never all in memory.
 
 {table}
 """

@@ -102,13 +102,14 @@ PAGE = """# Learners: side by side
 
 Written by `python -m benchmarks.learners.lazy --write`; edit that instead.
 
-The least processor time (of all threads together; there is one) of several runs in turns, in one process; wall time
-where it stands beside a limit in seconds. A learner has to read its losses, so one numpy pass that adds the same
-single-precision losses up in batches is the limit: `np.add.reduce`, into memory that is there. The rows without a limit
-stand beside what moves the same bytes fastest, `np.einsum`, or for batches of one round `np.copyto`. The learner also
-checks that every loss is in range, which is a second pass, over what is still in the cache; it tosses the coins of all
-batches, draws, and adds up what it played. Batches of up to 8 rounds it does not add up one by one, as the pass does:
-it adds up some 64 rounds at a time, and of single batches the two experts that it looks at.
+The table has the least CPU time (of all threads together; there is one) of several alternating runs in one process.
+Rows with a limit in seconds have the wall time. A learner has to read its losses, so the limit is one numpy pass that
+adds up the same single-precision losses in batches: `np.add.reduce`, into memory that is already allocated. Rows
+without a limit are compared with the fastest way to move the same bytes, `np.einsum`, or `np.copyto` for batches of one
+round. The learner also checks that every loss is in range, which is a second pass over data in the cache. It tosses the
+coins of all batches, draws, and adds up the losses of the played experts. The pass adds up batches of up to 8 rounds
+one by one. The learner instead adds up about 64 rounds at a time, and in single batches only the two experts that it
+needs.
 
 {table}
 """

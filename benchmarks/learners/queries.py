@@ -232,18 +232,20 @@ PAGE = """# Private queries: errors beside other methods', and speed
 
 Written by `python -m benchmarks.learners.queries --write`; edit that instead.
 
-Errors are the largest over all queries that are asked, at ε = 1, the mean over runs on one made-up table; δ is 0 where
-nothing is said. Peers are SmartNoise's MWEM and AIM (smartnoise-synth), with their own ε, which is for adding or
-removing a record, and with the budget that is ε = 1 under replace-one, as all other rows have it. AIM has δ = 1e-6:
-beside it stand rows of the same δ. On one column AIM measures the histogram, on two that of both.
+This page compares the errors of private answers to threshold and rectangle queries. An error is the largest over all
+queries of the workload, at ε = 1, as the mean over runs on one made-up table. δ is 0 unless stated. The peers are
+SmartNoise's MWEM and AIM (smartnoise-synth). They are run with their own ε, which is for adding or removing a record,
+and with the budget that gives ε = 1 under replace-one, like all other rows. AIM has δ = 1e-6 and is compared with rows
+of the same δ. On one column AIM measures its histogram, on two columns their joint histogram.
 
-Where a domain can be listed, a histogram with Laplace noise or a tree of them has smaller errors on thresholds. On
-rectangles AIM is best, and a coarse histogram next: of bins that somebody has to choose well. At equal budgets the last
-law with replayed measurements is ahead of SmartNoise's MWEM throughout, and the last law beside AIM on 256 points; on
-4096 points AIM is far behind. On a million points, on which no peer was run, the histogram is far behind and the tree
-no better than the average of laws; the last law and replayed measurements are ahead of both. Their bounds are those by
-what was measured: none is known beforehand. Over all rectangles no bound says anything: a cover that can be listed is
-too coarse. Limits of speed are in CPU seconds of one process; others were at work on the machine.
+If the domain can be listed, a histogram with Laplace noise or a tree of histograms has smaller errors on thresholds. On
+rectangles AIM is best, followed by a coarse histogram, whose bins have to be chosen well. At equal budgets the last law
+with replayed measurements always has smaller errors than SmartNoise's MWEM. The last law is about as good as AIM on 256
+points; on 4096 points the errors of AIM are much larger. No peer was run on a million points. There the errors of the
+histogram are much larger, the tree is no better than the average of laws, and the last law and replayed measurements
+are better than both. Their bounds are the measured ones; there is no bound before the run. Over all rectangles every
+bound is vacuous, because a cover that can be listed is too coarse. Limits of speed are in CPU seconds of one process;
+other processes ran on the machine.
 
 {table}
 """

@@ -1,4 +1,4 @@
-"""Known leaks in released libraries, and the releases that fixed them: does the audit tell them apart?
+"""Audits releases of other libraries, some with a known leak and others that have fixed it.
 
     python -m benchmarks.version_ladder.run [--only PATTERN] [--cache FOLDER] [--write]
 
@@ -205,25 +205,24 @@ def table(results: list[Result]) -> str:
 
 def page(results: list[Result]) -> str:
     """Returns docs/version-ladder.md."""
-    head = __doc__ or ""
     return f"""# Version ladder
 
-{head.splitlines()[0]}
-Releases with a known leak must be *red*: their claim is refuted. Releases without one must be *green*. One command
-installs each release in an environment of its own, draws outputs there, and audits them here, bit patterns included,
-at confidence 1 − 10⁻⁶:
+This page audits releases of other libraries: some have a known leak, others have fixed it. A release with a known leak
+must be *red*: its claim is refuted. A release without one must be *green*. One command installs each release in a
+separate environment, draws outputs there, and audits them here, bit patterns included, at confidence 1 − 10⁻⁶:
 
 ```bash
-python -m benchmarks.version_ladder.run                    # all rows; what was drawn is kept
+python -m benchmarks.version_ladder.run                    # all rows; outputs are stored for later runs
 python -m benchmarks.version_ladder.run --only "opendp*"   # some
 python -m benchmarks.version_ladder.run --write            # and write this page
 ```
 
 {table(results)}
 
-The bound on ε is the audit's, at the claim's δ; a leak through bit patterns is often unbounded, and the bound grows
-with the number of outputs. *Green* means that these outputs did not refute the claim, not that the release is safe. The
-rows are in `benchmarks/version_ladder/ladder.toml`; last written under Python {platform.python_version()}.
+The bound on ε is the audit's, at the claim's δ. The ε of a leak through bit patterns is often unbounded, and the bound
+grows with the number of outputs. *Green* means that these outputs did not refute the claim. It does not mean that the
+release is safe. The rows are in `benchmarks/version_ladder/ladder.toml`. The page was last written under Python
+{platform.python_version()}.
 """
 
 

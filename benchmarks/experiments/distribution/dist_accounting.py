@@ -100,20 +100,16 @@ def experiment(cells: Cells, cases: tuple[Case, ...] = CASES + MORE, shown: Case
     return Report(
         markdown(header, rows),
         {
-            f"quoted numbers are met within 1 % (the farthest: {100 * max(near, default=0.0):.2f} %)": max(
-                near, default=0.0
-            )
-            <= 0.01,
+            f"results agree with the quoted numbers within 1 % (the farthest: {100 * max(near, default=0.0):.2f} "
+            "%)": max(near, default=0.0) <= 0.01,
             "the published noise is enough for half of the claimed ε by its own closed form": all(
                 one["numbers"][1] <= e / 2.0 for (_, e, _), one in settings.items()
             ),
-            "the certified ε is the least of all ways, up to 1e-3": all(
+            "the certified ε is the least of all methods, up to 1e-3": all(
                 one["certified"] <= min(one["numbers"][1:5]) * 1.001 for one in found
             ),
-            f"published noise is {min(slack):.2f} to {max(slack):.2f} times what is needed: always twice or more": min(
-                slack
-            )
-            >= 2.0,
+            f"published noise is {min(slack):.2f} to {max(slack):.2f} times the needed noise: always twice or "
+            "more": min(slack) >= 2.0,
         },
         draw,
         "δ against ε for the published noise: the closed form far above Rényi curves and privacy loss distributions.",

@@ -89,7 +89,7 @@ def experiment(
             ["contexts", "risk", "bound"],
             [[name, spread(one), one["bound"]] for name, one in found.items()],
         ),
-        f"Easy candidates, K = {EXPERTS}, T = {variant_rounds}, ε = {EPSILON:g}; no learning costs "
+        f"Easy candidates, K = {EXPERTS}, T = {variant_rounds}, ε = {EPSILON:g}; the risk without learning is "
         f"{unlearned(EXPERTS, variant_rounds):.0f}:",
         markdown(
             ["variant", "risk", "bound"],
@@ -102,10 +102,10 @@ def experiment(
             "under every order of contexts risk is below the bound": all(
                 o["risk"] < o["bound"] for o in found.values()
             ),
-            "no order, the adversary's included, costs more than half of it": all(
+            "the risk is at most half of its bound for every order, including the adversary's": all(
                 one["risk"] <= 0.5 * one["bound"] for one in found.values()
             ),
-            "every variant with a bound is below it": all(
+            "the risk of every variant with a bound is below it": all(
                 one["risk"] < one["bound"] for one in variants.values() if "bound" in one
             ),
             "Bayes' rule on the same bits is better than exponential weights; not knowing T is worse": variants[

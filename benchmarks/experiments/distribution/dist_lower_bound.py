@@ -128,7 +128,7 @@ def experiment(
                 ["floor as printed", *(floor.value for floor in printed)],
             ],
         ),
-        f"What messages tell about the pairs, a = {LEAN:g}, as a part of a²(e^(ε/2) - 1)²:",
+        f"Information of messages about the pairs, a = {LEAN:g}, as a fraction of a²(e^(ε/2) - 1)²:",
         markdown(
             ["channel", *(f"ε = {e:g}" for e in epsilons)],
             [
@@ -164,12 +164,14 @@ def experiment(
                 for some in (values, own)
                 for floor, one in zip(floors, some, strict=True)
             ),
-            f"quoted risks are met within 15 % (the farthest: {100 * max(near, default=0.0):.0f} %)": max(
+            f"risks agree with the quoted ones within 15 % (the farthest: {100 * max(near, default=0.0):.0f} %)": max(
                 near, default=0.0
             )
             <= 0.15,
             f"slope 1/2 in T, up to 0.05: {slope:.3f} (of risk/range {normalised:.3f})": abs(slope - 0.5) <= 0.05,
-            "no channel tells more than the bound": all(o["told"] <= o["bound"] for o in information.values()),
+            "the information of every channel is below the bound": all(
+                o["told"] <= o["bound"] for o in information.values()
+            ),
         },
         draw,
         "Risk on the hard class between floor and bound; information of four channels below the bound, against ε.",

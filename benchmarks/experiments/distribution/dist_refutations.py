@@ -85,14 +85,14 @@ def experiment(
         markdown(header, rows)
         + f"\n\nThe largest factor in the figure is {worst:.4f}, at T = {at} and ε = 0.01; quoted: 1.064 at T ≈ 70.",
         {
-            "the printed claim, ε = 1, is false of every instance": all(
+            "the printed claim, ε = 1, is false for every instance": all(
                 one["verdict"] == "fails" and one["printed"] > 1.0 for one in found
             ),
-            "exact values are the quoted ones within 2e-4": all(abs(x - y) <= 2e-4 for x, y in known),
-            "corrected channels cost 1 at most, exactly, and that is what is certified, up to 1e-12": all(
+            "exact values agree with the quoted ones within 2e-4": all(abs(x - y) <= 2e-4 for x, y in known),
+            "the exact ε of corrected channels is at most 1, and the certified ε is 1 up to 1e-12": all(
                 max(one["exact"].values()) <= max(one["certified"].values()) <= 1.0 + 1e-12 for one in found
             ),
         },
         draw,
-        "By what factor the exact epsilon of the printed noise exceeds the claim, against the number of rounds.",
+        "Ratio of the exact epsilon of the printed noise to the claim, against the number of rounds.",
     )

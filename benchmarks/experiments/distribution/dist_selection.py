@@ -129,11 +129,11 @@ def experiment(
         math.log(found[k, rounds[-1]]["distance"] / found[k, rounds[0]]["distance"]) / math.log(rounds[-1] / rounds[0])
         for k in experts
     ]
-    promise = "which is above 1: the promise is empty" if 9.0 * alpha > 1.0 else "as promised with probability 1 - β"
+    promise = "which is above 1, so the bound is vacuous" if 9.0 * alpha > 1.0 else "which holds with probability 1 - β"
     text = (
         f"Median of {whole['batches']:.0f} batches of {whole['persons']:.0f} persons, K = {experts[0]}, α = {alpha:g}, "
         f"β = {BETA:g}: of {trials[2]} results the farthest is {whole['farthest']:.3g} from the truth. "
-        f"Promised is 9α = {9.0 * alpha:g}, {promise}."
+        f"The bound is 9α = {9.0 * alpha:g}, {promise}."
     )
 
     def draw(figure: Any) -> None:
@@ -149,13 +149,14 @@ def experiment(
     return Report(
         (markdown(["K", "", *(f"T = {n}" for n in rounds)], rows), text),
         {
-            f"quoted means and rates are met within 3 standard errors (the farthest: {far:.1f})": far <= 3.0,
+            f"means and rates agree with the quoted ones within 3 standard errors (the farthest: {far:.1f})": far
+            <= 3.0,
             "mean distances are below their bounds": all(
                 one["distance"] < one["bound"] for one in (*found.values(), *narrow.values())
             ),
             f"distances fall like T^(-1/2) on candidates with a gap, up to 0.15 "
             f"({', '.join(f'{value:.2f}' for value in slopes)})": all(abs(value + 0.5) <= 0.15 for value in slopes),
-            "the median of batches fails no more often than promised": whole["failed"] <= BETA,
+            "the median of batches does not fail more often than its bound allows": whole["failed"] <= BETA,
         },
         draw,
         "Total variation between the estimate and the truth against the number of persons, below its bound.",

@@ -177,18 +177,16 @@ def experiment(
                 even_rises[-1] - 0.5
             )
             <= 0.08,
-            f"every quoted mean is met within 3 standard errors (the farthest of {len(distances) + len(apart)}: "
-            f"{far:.1f})": far <= 3.0,
+            f"every mean agrees with the quoted one within 3 standard errors (the farthest of "
+            f"{len(distances) + len(apart)}: {far:.1f})": far <= 3.0,
             "risk/coth(ε/2) is constant at the most rounds, up to 25 %: off its mean by "
             f"{100 * constant:.0f} %": constant <= 0.25,
             "every risk is below its explicit bound": all(one["risk"] < one["bound"] for one in everything),
             f"K = {experts[0]}: slope 1/2 in T, up to 0.08": all(
                 abs(slopes[c, experts[0]] - 0.5) <= 0.08 for c in NAMES
             ),
-            "larger K: so it is in the last decade, up to 0.08; before, the start shows, "
-            "where nothing is known yet": all(
-                abs(decade(line) - 0.5) <= 0.08 for line in lines if line[1] > experts[0]
-            ),
+            "larger K: slope 1/2 in the last decade, up to 0.08; earlier decades include the start, before "
+            "anything is learned": all(abs(decade(line) - 0.5) <= 0.08 for line in lines if line[1] > experts[0]),
             "every risk is between a tenth and a half of its bound": all(
                 0.1 <= one["risk"] / one["bound"] <= 0.5 for one in everything
             ),

@@ -92,21 +92,22 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, runs: int = 8) ->
 
     last = rounds[-1]
     return Report(
-        f"K = {len(STRENGTHS)}, ε = {EPSILON:g}, one bit a person; without a true classifier numbers are log-loss, "
-        "and no theorem speaks of them:\n\n" + markdown(["labels", *(f"T = {in_tens(n)}" for n in rounds)], rows),
+        f"K = {len(STRENGTHS)}, ε = {EPSILON:g}, one bit a person; without a true classifier the numbers are "
+        "log-loss, for which there is no theorem:\n\n"
+        + markdown(["labels", *(f"T = {in_tens(n)}" for n in rounds)], rows),
         {
             "realisable: risk is below the bound": all(
                 found[truth, n]["risk"] < found[truth, n]["bound"] for truth in TRUTHS for n in rounds
             ),
-            f"realisable: at T = {last} it is below what no learning costs": all(
+            f"realisable: at T = {last} it is below the risk without learning": all(
                 found[truth, last]["risk"] < found[truth, last]["no learning"] for truth in TRUTHS
             ),
-            f"misspecified: at T = {last} log-loss lies between the best classifier's and that "
-            "of no learning, which nothing promises (mean weight of the best: "
+            f"misspecified: at T = {last} log-loss lies between the best classifier's and that without learning, "
+            "without a proof (mean weight of the best: "
             f"{outside[-1]['weights'][best]:.2f})": min(outside[-1]["candidates"])
             < outside[-1]["risk"]
             < outside[-1]["no learning"],
         },
         draw,
-        "Risk on a stream of digits against rounds, with what no learning costs; realisable and misspecified.",
+        "Risk on a stream of digits against rounds, with the risk without learning; realisable and misspecified.",
     )

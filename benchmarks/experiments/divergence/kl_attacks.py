@@ -172,11 +172,11 @@ def experiment(
             ["release, claimed (1, 1e-5)", "ε, Gaussian", "ε, its own event", "audit: ε ≥", "verdict", "quoted"], rows
         ),
         {
-            "exact values are the quoted ones within 0.5 %": all(abs(r - 1.0) <= 5e-3 for r in near),
-            "corrected releases cost what they claim at most, exactly, and are not refuted": all(
+            "exact values agree with the quoted ones within 0.5 %": all(abs(r - 1.0) <= 5e-3 for r in near),
+            "the exact ε of corrected releases is at most the claimed one, and they are not refuted": all(
                 one["exact"] <= EPSILON * (1 + 1e-9) and one["outcome"] != "refuted" for one in sound
             ),
-            "printed ones exceed the claim, exactly, and every audited one is refuted": all(
+            "the exact ε of printed releases exceeds the claimed one, and every audited one is refuted": all(
                 one["exact"] > EPSILON and one.get("outcome", "refuted") == "refuted" for one in broken
             ),
             "no lower bound exceeds the exact value": all(

@@ -160,7 +160,7 @@ def tables(
     return (
         f"Figure 3: mean squared error, λ = {FIXED:g}, cohort {usual}.",
         markdown(["who adds the noise", "pairs", *(f"ε = {EPSILONS[i]:g}" for i in columns)], rows),
-        "Figures 1 and 2: the λ of least mean error. Found with the truth at hand, it can't be used.",
+        "Figures 1 and 2: the λ of least mean error. It depends on the true values, so it cannot be used in practice.",
         markdown(["", *MODELS.values()], best),
     )
 
@@ -194,12 +194,12 @@ def experiment(
     return Report(
         tables(results, keys, swept),
         {
-            "up to ε = 1 clients' shares err least, and a trusted server no more than an aggregator": all(
-                curve["dist"][i] < curve["trusted"][i] <= curve["pair"][i] for i in early
-            ),
+            "up to ε = 1 clients' shares have the least errors, and those of a trusted server are not above those "
+            "of an aggregator": all(curve["dist"][i] < curve["trusted"][i] <= curve["pair"][i] for i in early),
             "the errors of a trusted server and of an aggregator fall in ε throughout": falling,
-            "so does the part of noise in their estimates": less,
-            "at ε = 2 the largest cohort's shares err less than the smallest's": ends[-1] < ends[0],
+            "the noise's part of their errors falls too": less,
+            "at ε = 2 the shares of the largest cohort have smaller errors than those of the smallest": ends[-1]
+            < ends[0],
         },
         draw_all(results, keys, sizes, swept),
         "Squared errors against multiplier, epsilon and cohort, and the part of noise, for three ways of adding noise.",

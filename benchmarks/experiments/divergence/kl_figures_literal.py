@@ -110,9 +110,9 @@ def experiment(
     return Report(
         ("**Not private**: published constants, for comparison only.", *tables(results, keys, swept)),
         {
-            "at ε = 0.05 a trusted server errs by about 10³": 10**2.7 < first["trusted"] < 10**3.7,
-            "there an aggregator errs by about 10⁴": 10**3.5 < first["pair"] < 10**4.5,
-            "there clients' noise errs least": first["dist"] < min(first["trusted"], first["pair"]),
+            "at ε = 0.05 a trusted server has errors of about 10³": 10**2.7 < first["trusted"] < 10**3.7,
+            "at ε = 0.05 an aggregator has errors of about 10⁴": 10**3.5 < first["pair"] < 10**4.5,
+            "at ε = 0.05 clients' noise has the least errors": first["dist"] < min(first["trusted"], first["pair"]),
         },
         draw_all(results, keys, sizes, swept),
         "The same figures with the published experiments' constants, which are not private.",

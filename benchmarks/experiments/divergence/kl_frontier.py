@@ -180,16 +180,16 @@ def experiment(
     return Report(
         tables,
         {
-            f"of {max(grids)} symbols the full histogram takes {saved:.3g} times the bits up": saved > 1.0,
+            f"of {max(grids)} symbols the full histogram takes {saved:.3g} times as many bits up": saved > 1.0,
             "on the rare cell no estimator is below the lower bound": all(
                 min(one["trusted"], one["dist"]) >= one["bound"] for one in scarce
             ),
-            "there more records help neither: slopes are 0 within 0.05": max(
+            "on the rare cell more records help neither estimator: slopes are 0 within 0.05": max(
                 abs(slopes["rare", who]) for who in ("trusted", "dist")
             )
             <= 0.05,
             "on fat cells the error of shares has slope -1 within 0.1": abs(slopes["fat", "dist"] + 1.0) <= 0.1,
-            "and a trusted server's has slope 0 within 0.05": abs(slopes["fat", "trusted"]) <= 0.05,
+            "the error of a trusted server has slope 0 within 0.05": abs(slopes["fat", "trusted"]) <= 0.05,
         },
         draw,
         "Error against bits sent, and error against records on a rare cell and on fat ones.",

@@ -123,8 +123,8 @@ def experiment(
     return Report(
         (table, f"Largest ratio to a quoted number: {largest:.3f}."),
         {
-            f"every quoted number is met within a factor of {WITHIN:g}": largest <= WITHIN,
+            f"every result agrees with the quoted number within a factor of {WITHIN:g}": largest <= WITHIN,
             "for the worst draw an aggregator's noise has 1 to 4 times the variance of a trusted server's": shared,
-            "up to ε = 3 clients' shares err less than a trusted server for the worst draw": ordered,
+            "up to ε = 3 clients' shares have smaller errors than a trusted server for the worst draw": ordered,
         },
     )

@@ -154,11 +154,11 @@ def experiment(cells: Cells, runs: int = 100_000, pairs: int = 10_000) -> Report
     return Report(
         (table, text),
         {
-            "no mean is off by more than chance allows (1e-6 for each)": not any(biased),
-            f"every mean squared error is the exact variance within {WITHIN:.0%}": worst <= 1.0 + WITHIN,
+            "every mean is within the range of chance (at 1e-6 each)": not any(biased),
+            f"every mean squared error agrees with the exact variance within {WITHIN:.0%}": worst <= 1.0 + WITHIN,
             f"slopes in T are -1 within {SLOPE:g}": steep <= SLOPE,
             "λ* is in the bracket for every pair": drawn["outside"] == 0,
-            "λ* exceeds the printed upper bound for some pairs, so that is false": drawn["above"] > 0,
+            "λ* exceeds the printed upper bound for some pairs, so the printed bound is false": drawn["above"] > 0,
             "λ₀ is never above λ*": drawn["below"] == drawn["pairs"],
             "exact variance <= χ² bound <= printed bound for every pair": drawn["loose"] == 0,
         },

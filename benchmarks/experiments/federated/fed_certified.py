@@ -191,7 +191,7 @@ def experiment(cells: Cells, claims: tuple[int, ...] = tuple(range(len(CLAIMS)))
                     if model != "client"
                 ],
             ),
-            f"What the server sees of one tree, claimed ε = {EPSILON:g}:",
+            f"The server's view of one tree, claimed ε = {EPSILON:g}:",
             markdown(
                 ["d", "losses", "pure ε", f"ε at δ = {DELTA:g}", "another route"],
                 [
@@ -206,22 +206,21 @@ def experiment(cells: Cells, claims: tuple[int, ...] = tuple(range(len(CLAIMS)))
             ),
         ],
         {
-            "who colludes with all other clients learns what everybody does: certified alike": all(
-                row["client"]["certified"] == row["output"]["certified"] for row in rows.values()
-            ),
-            "no certificate is below what is known to be lost": all(
+            "an adversary that colludes with all other clients has the same certified ε as one that sees all "
+            "plays": all(row["client"]["certified"] == row["output"]["certified"] for row in rows.values()),
+            "no certificate is below a known lower bound on ε": all(
                 row["certified"] * ROOM >= row["least"] for models in rows.values() for row in models.values()
             ),
-            "no claim that goes for the server, with clients' noise at these d, is true where the place is known": all(
+            "no claim about the server's view, with clients' noise at these d, is true if the order is public": all(
                 row["server"]["least"] > EPSILON for n, row in rows.items() if CLAIMS[n].assignment == "contiguous"
             ),
-            "linear losses, β = 1/2, gradients of one sign, and printed batches in secret order are private as "
-            "claimed to who sees the plays; β = 1 at full use of the losses is not, where the place is known": all(
+            "for the view of the plays, the claim holds for linear losses, β = 1/2, gradients of one sign, and "
+            "printed batches in secret order; it does not hold for β = 1 with all losses used in a public order": all(
                 (rows[n]["output"]["certified"] <= EPSILON * ROOM) == (n not in (4, 5, 8))
                 and (n not in (4, 8) or rows[n]["output"]["least"] > 1.9 * EPSILON)
                 for n in claims
             ),
-            "what the server sees is, up to 1 %, what another route computes": all(
+            "the ε of the server's view agrees with an independent computation up to 1 %": all(
                 abs(row["certified"] / SEEN_QUOTED[key] - 1.0) < 0.01 for key, row in seen.items()
             ),
             "every calibration is certified at its target, at 99 % of it or more": all(
@@ -231,7 +230,7 @@ def experiment(cells: Cells, claims: tuple[int, ...] = tuple(range(len(CLAIMS)))
                 abs(row["certified"] / e - 0.75) < 1e-9 for (e, d), row in sparse.items() if not d
             ),
             "Fed-SVT, δ > 0: the printed proof's sum is 1.9 to 2.1 times the claim for ε ≤ 1, and the claim is "
-            "certified all the same": all(
+            "still certified": all(
                 row["certified"] <= e and (e > 1.0 or 1.9 < row["proof"] / e < 2.1)
                 for (e, d), row in sparse.items()
                 if d

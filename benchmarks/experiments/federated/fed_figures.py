@@ -289,11 +289,11 @@ def _stochastic_checks(first: dict[str, Result]) -> dict[str, bool]:
         f"expected errors: one tree with printed noise has no advantage over clients that play alone "
         f"(regret {mean(plain, printed):.3g} and {mean(plain, alone):.3g})": mean(plain, printed)
         > 0.8 * mean(plain, alone),
-        "sampled errors and coins: all learners of all clients lose less than clients that play alone, "
-        "but for the one that hides messages from the server": all(
+        "sampled errors and coins: all federated learners lose less than clients that play alone, except the one "
+        "that hides messages from the server": all(
             mean(s, who) < mean(s, alone) for s, who in itertools.product(STREAMS[1:], STOCHASTIC[:-2])
         ),
-        "all plays are certified at the claimed ε, and what the server sees for one learner alone": all(
+        "all plays are certified at the claimed ε, but the server's view for one learner only": all(
             row["output"] <= EPSILON * (1.0 + 1e-9) and (row["server"] <= EPSILON * (1.0 + 1e-9)) == (who == hidden)
             for who, row in first[plain]["certified"].items()
         ),
@@ -303,7 +303,7 @@ def _stochastic_checks(first: dict[str, Result]) -> dict[str, bool]:
 def _sparse_checks(second: dict[str, Result], comparable: bool) -> dict[str, bool]:
     ratios = [row["regret"][0]["mean"] / row["regret"][1]["mean"] for row in second.values()]
     found = {
-        f"figure 2: clients alone lose 7 to 13 times what all together do at N = 1 "
+        f"figure 2: clients alone lose 7 to 13 times as much as federated ones at N = 1 "
         f"(here {min(ratios):.1f} to {max(ratios):.1f} times)": all(7.0 <= ratio <= 13.0 for ratio in ratios),
         "figure 2: N = 50 loses less than clients alone, with printed constants and with the fewest switches": all(
             second[name]["regret"][-1]["mean"] < second[name]["regret"][0]["mean"]
@@ -314,7 +314,7 @@ def _sparse_checks(second: dict[str, Result], comparable: bool) -> dict[str, boo
         ),
     }
     if comparable:
-        found["figure 2: means are those computed by another route, within a quarter or four standard errors"] = all(
+        found["figure 2: means agree with an independent computation within a quarter or four standard errors"] = all(
             near(second[name], quoted) for name, quoted in QUOTED.items()
         )
     return found
@@ -324,10 +324,10 @@ def _ratings_checks(third: dict[tuple[Fill, bool], Result]) -> dict[str, bool]:
     fills: tuple[Fill, Fill] = ("zero", "mean")
     ratios = [third[fill, False]["certified"] / third[fill, True]["certified"] for fill in fills]
     return {
-        "figure 6: losses that are not scaled cost five times the ε of those that are": all(
+        "figure 6: unscaled losses cost five times the ε of scaled ones": all(
             abs(ratio / STARS - 1.0) < 1e-9 for ratio in ratios
         ),
-        "figure 6: all together lose less than a quarter of what clients alone do at N = 1": all(
+        "figure 6: federated clients lose less than a quarter of what clients alone lose at N = 1": all(
             row["regret"][1]["mean"] < 0.25 * row["regret"][0]["mean"] for row in third.values()
         ),
     }

@@ -170,7 +170,7 @@ def experiment(
                 for m, row in good.items()
             ],
         ),
-        "What the proof of Theorem 3 needs of d, and its bound beside the direct one (m = 1, T = 10^5, ε = 0.01):",
+        "Conditions of the proof of Theorem 3 on d, and its bound beside the direct one (m = 1, T = 10^5, ε = 0.01):",
         markdown(
             "d | > 1/2 for δ = ε/d | > 1/2 for δ = 0 | printed step holds | Theorem 3 | direct packing bound",
             [
@@ -199,7 +199,7 @@ def experiment(
     return Report(
         table,
         {
-            "the noisy learner is certified at ε for who sees all plays": all(
+            "the noisy learner is certified at ε for an adversary that sees all plays": all(
                 row["certified"] <= 1.0 for row in bounds.values()
             ),
             f"with {_power(crowd)} clients its bound for every sequence is below a tenth of the printed one": all(
@@ -218,14 +218,15 @@ def experiment(
                 and row["bound"] >= row["floor"]
                 for (s, m), row in bounds.items()
             ),
-            "on coin losses its regret is the exact one for shared losses, whatever m, and of their own": all(
+            "on coin losses its regret agrees with the exact one, for shared losses at every m and for each "
+            "client's own losses": all(
                 abs(row["shared"][0] - shared_floor(rounds=rounds, experts=experts)) <= 5.0 * row["shared"][1]
                 and abs(row["own"][0] - independent_floor(clients=m, rounds=rounds, experts=experts))
                 <= 5.0 * row["own"][1]
                 for m, row in tossed.items()
             ),
-            "where one expert never loses, every private learner is above the packing bound, and for one client "
-            "the one without privacy is not": all(
+            "if one expert never loses, every private learner is above the packing bound, and the learner without "
+            "privacy is below it for one client": all(
                 min(row["each alone"], *(sum(row[name]) for name in ("Fed-SVT", "noisy Hedge"))) >= row["floor"]
                 for row in good.values()
             )
@@ -235,7 +236,7 @@ def experiment(
             ),
         },
         draw,
-        "Regret per client over the number of clients: what is proved of the noisy learner falls below the printed "
+        "Regret per client over the number of clients: the bound of the noisy learner falls below the printed "
         "lower bound, and stays above the corrected one.",
     )
 

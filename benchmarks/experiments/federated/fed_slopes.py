@@ -236,9 +236,8 @@ def experiment(
                 0.4 * (n - 1) <= value - by_period[0] <= 1.5 * (n - 1)
                 for n, value in zip(PERIODS[1:], by_period[1:], strict=True)
             ),
-            f"Fed-SVT: at most {2 * RHO:g} of the runs are above the bound that holds for as many": all(
-                row["beyond"] <= 2 * RHO for row in single.values()
-            ),
+            f"Fed-SVT: at most {2 * RHO:g} of the runs are above the bound, which may fail for "
+            f"{2 * RHO:g} of them": all(row["beyond"] <= 2 * RHO for row in single.values()),
             "Fed-SVT: a best expert that loses L* costs at most (κ + 1)L* more": all(
                 row["regret"] - by_loss[0]["regret"] <= (row["switches"] + 1) * loss
                 for row, loss in zip(by_loss, BEST_LOSSES, strict=True)

@@ -354,7 +354,7 @@ def experiment(
             "every broken learner exceeds its claim, exactly, and is refuted": all(
                 row["exact"] > row["claimed"] and row["outcome"] == "refuted" for row in broken
             ),
-            "the limits of the second table are kept by the correct learner and broken by the mutant": all(
+            "the correct learner is within each limit of the second table, and the mutant is not": all(
                 row["correct"] <= row["limit"] < row["mutant"] for row in seen.values()
             ),
         },

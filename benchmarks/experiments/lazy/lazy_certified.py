@@ -152,7 +152,7 @@ def experiment(
             )
             and all(row["actions"] <= row["certified_actions"] <= row["certified"] for row in everything)
             and all(row["full"] <= row["certified"] <= row["printed"] for row in everything),
-            "exact and certified numbers are, up to 1 %, those computed by another route": all(
+            "exact and certified numbers agree with an independent computation up to 1 %": all(
                 agrees(setting) for setting in found if setting in QUOTED
             ),
         },

@@ -158,13 +158,13 @@ def experiment(
             "both learners are certified at their ε (up to rounding, 1e-12 of it)": all(
                 row["certified"] <= row["target"] * (1.0 + 1e-12) for row in both
             ),
-            "every mean regret is within its bound, 6 standard errors given": all(
+            "every mean regret is within 6 standard errors of its bound or below it": all(
                 row["mean"] - 6.0 * row["error"] <= row["bound"] for row in both
             ),
             f"at ε = 1 and T = {last} the lazy learner has the smaller bound, for every d": all(
                 grown[d, last]["lazy"] < grown[d, last]["ftrl"] for d in DIMENSIONS
             ),
-            f"and a smaller one, relative to DP-FTRL's, than at T = {first}": all(
+            f"its ratio to DP-FTRL's bound is smaller than at T = {first}": all(
                 grown[d, last]["lazy"] / grown[d, last]["ftrl"] < grown[d, first]["lazy"] / grown[d, first]["ftrl"]
                 for d in DIMENSIONS
             ),

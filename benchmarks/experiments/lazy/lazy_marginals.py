@@ -99,7 +99,7 @@ def experiment(cells: Cells, batches: int = 30) -> Report:
         markdown(["", "clipped", "largest distance, d = 2", "d = 5"], rows),
         {
             "without clipping all laws are the weights', up to 1e-12": max(whole) < 1e-12,
-            "with clipping none of them is: the distance is above 0.001": min(part) > 1e-3,
+            "with clipping no law is the weights': the distance is above 0.001": min(part) > 1e-3,
             "two experts, the first always losing, p = 0.05: distance 0.163 at c = 0 and 0.050 at c = ηB/2": all(
                 abs(quoted[scale] - value) < 5e-4 for scale, value in QUOTED.items()
             ),

@@ -200,7 +200,7 @@ def experiment(cells: Cells, sweeps: tuple[str, ...] = tuple(SWEEPS)) -> Report:
 
     return Report(
         [
-            "Exponents in one quantity, all else as stated; d = 10 where nothing else is said:",
+            "Exponents in one quantity, with the other quantities as stated; d = 10 unless stated:",
             markdown(["in", "measured", "follows", "printed", f"within {TOLERANCE:g}"], rows),
             "Exponents β of the figure's curves:",
             markdown(
@@ -209,15 +209,15 @@ def experiment(cells: Cells, sweeps: tuple[str, ...] = tuple(SWEEPS)) -> Report:
             ),
         ],
         {
-            f"measured exponents are within {TOLERANCE:g} of those that follow, but where δ comes near ε": all(
+            f"measured exponents are within {TOLERANCE:g} of the derived ones, except where δ is near ε": all(
                 within[name] for name in sweeps if SWEEPS[name].held
             ),
-            "the figure's exponents are those computed by hand, up to their third digit": all(
+            "the figure's exponents agree with those computed by hand to three digits": all(
                 abs(beta - expected) <= 5.001e-4
                 for key, row in EXPONENTS.items()
                 for beta, expected in zip(betas[key], row, strict=True)
             ),
-            "the corrected rate exceeds the printed one in panels (a) and (c), and nowhere in (b)": all(
+            "the corrected rate exceeds the printed one in panels (a) and (c), but not in (b)": all(
                 (max(c - p for c, p in zip(betas[panel, "corrected"], betas[panel, "printed"], strict=True)) > 0.0)
                 is (panel != "b")
                 for panel in PANELS

@@ -108,10 +108,10 @@ def experiment(
             f"each learner is ({epsilon:g}, {DELTA:g})-DP per person, all epochs together": all(
                 row["certified"] <= epsilon for row in found.values()
             ),
-            "to count repeated people as new ones would claim less than the truth": all(
+            "counting repeated people as new ones would claim an ε below the truth": all(
                 row["claimed"] < row["certified"] for (_, k), row in found.items() if k > 1
             ),
-            "the lazy learner does better than a classifier at random, and no better than without privacy": all(
+            "the lazy learner is better than a random classifier, and not better than without privacy": all(
                 row["free"] <= row["private"] < row["guess"] for row in found.values()
             ),
             "its loss is within its bound": all(row["private"] <= row["bound"] for row in found.values()),

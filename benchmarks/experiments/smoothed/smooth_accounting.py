@@ -90,7 +90,7 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
     tables = [
         "Budget of each choice and each measurement at (1, 1e-6); quoted in brackets:",
         markdown(["composition", *(f"R = {r}" for r in rounds)], rows),
-        "What R rounds at pure ε = 1 in total cost at larger δ, with continuous and with whole noise (quoted):",
+        "Cost of R rounds at pure ε = 1 in total at larger δ, with continuous and with integer noise (quoted):",
         markdown(
             ["R", *(f"δ = {d:g}" for d in DELTAS), *(f"whole, δ = {d:g}" for d in DELTAS)],
             [
@@ -108,7 +108,7 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
         f"Choices get {PURE_SPLIT:g} times the budget of measurements where ε adds up, {ZCDP_SPLIT:.3f} times where "
         "squares do.",
         f"Online learning with K = {learner.size} representatives leaks 4 ln K = {learner.zcdp_bound():.3g} in zCDP, "
-        f"and its graph certifies ε = {leak:.3g} at δ = 1e-6: private in form, and useless.",
+        f"and its graph certifies ε = {leak:.3g} at δ = 1e-6: too large to be useful.",
         "Constants, n = 1000, σ = 0.1, d = 1, T = 30, ε = 1, queries of ±1 (w = 2):",
         markdown(
             ["", "printed", "corrected"],
@@ -124,14 +124,14 @@ def experiment(cells: Cells, rounds: tuple[int, ...] = ROUNDS, curve: tuple[int,
     return Report(
         tables,
         {
-            f"quoted numbers are met within 2 % (the farthest: {100 * far:.1f} %)": far <= 0.02,
+            f"results agree with the quoted numbers within 2 % (the farthest: {100 * far:.1f} %)": far <= 0.02,
             "the accountant allows 1.5 to 2.1 times the advanced composition's budget": all(
                 1.5 < g < 2.1 for g in gain
             ),
             "the paper's simple form allows less than the sum of ε up to R = 30": all(
                 a < b for a, b, r in zip(table["simple"], table["pure"], rounds, strict=True) if r <= 30
             ),
-            "whole noise costs as much or more": all(whole[key] >= s - 1e-9 for key, s in smooth.items()),
+            "integer noise costs as much or more": all(whole[key] >= s - 1e-9 for key, s in smooth.items()),
             f"ln K is {answers.printed:.2f} as printed and {answers.corrected:.2f} by the proof": abs(
                 answers.printed - 9.90
             )

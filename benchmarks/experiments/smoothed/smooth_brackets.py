@@ -183,14 +183,14 @@ def experiment(
                 + ["slope", "parameters", "widest met", "predicates outside"],
                 rows,
             ),
-            "In brackets: the formula. Masses by Monte Carlo, of the brackets of random predicates.",
+            "The formula's number is in brackets. Masses are by Monte Carlo, for the brackets of random predicates.",
         ),
         {
             "every predicate lies in its bracket, at every point": all(one["outside"] == 0.0 for one in found.values()),
             "no bracket is wider than ε, up to 5 standard errors": all(
                 one["widest"] <= scale + one["slack"] for (_, scale), one in found.items()
             ),
-            "there are no more than the formulas say": all(
+            "the numbers of brackets are at most those of the formulas": all(
                 one["log_count"] <= one["formula"] + 1e-9 for n in continuous for one in table[n]
             ),
             "the slope of ln N in ln(1/ε) is the number of parameters within 0.25": all(

@@ -106,14 +106,15 @@ def experiment(
                 a["chi"] < b["chi"] for a, b in zip(found[1:], found[2:], strict=False)
             )
             and found[-1]["mean"] > 3.0 * found[0]["mean"],
-            "on one point as on smooth data: the same certificate, no likelihood ratio above it, no audit refutes": all(
+            "data on one point and smooth data have the same certificate; no likelihood ratio exceeds it, and no "
+            "audit refutes it": all(
                 one["certified"] <= 1.0 and one["most"] <= 1.0 + 1e-9 and one["outcome"] != "refuted"
                 for one in seen.values()
             ),
-            "audits show about as much of one as of the other, within 0.2": all(
+            "the lower bounds of audits for both agree within 0.2": all(
                 abs(seen[parts[0], r]["lower"] - seen[parts[-1], r]["lower"]) <= 0.2 for r in (1, 3)
             ),
         },
         draw,
-        "The error against chi, below its bound: what is not smooth is not answered well.",
+        "The error against chi, below its bound: data that are not smooth have large errors.",
     )

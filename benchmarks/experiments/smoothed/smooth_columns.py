@@ -193,7 +193,8 @@ def experiment(
     wrong = {n: pairs[n, 1.0, False][0] for n in names}
     broken = [n for n, one in wrong.items() if one["mean"] > one["bound"]]
     tables = [
-        "What is said beforehand: " + "; ".join(f"{n} {SUBJECTS[n].said} (σ = {SUBJECTS[n].sigma:g})" for n in names)
+        "Public statements before the release: "
+        + "; ".join(f"{n} {SUBJECTS[n].said} (σ = {SUBJECTS[n].sigma:g})" for n in names)
         + ".",
         markdown(
             "column | n | base | σ declared | χ then (of sampling) | error of the average (as planned) | "
@@ -201,9 +202,10 @@ def experiment(
         ),
         f"A Laplace histogram of {BINS} public bins: "
         + ", ".join(f"{n} {one['mean']:.3f}" for n, one in beside.items()) + ".",
-        f"What was said is refuted by the records of: {', '.join(refuted) or 'none'}. Errors at σ = 1 exceed the bound "
-        f"as planned on: {', '.join(broken) or 'none'}.",
-        f"Malignant by the radius of nuclei, T = {online[0]['T']}; the best threshold errs {online[0]['best']} times:",
+        f"The records refute the statement for: {', '.join(refuted) or 'none'}. Errors at σ = 1 exceed the planned "
+        f"bound on: {', '.join(broken) or 'none'}.",
+        f"Malignant by the radius of nuclei, T = {online[0]['T']}; the best threshold makes "
+        f"{online[0]['best']} errors:",
         markdown(["base: uniform on", "σ declared", "χ then", "representatives", "regret", "bound O2"], streams),
     ]  # fmt: skip
 
@@ -230,22 +232,23 @@ def experiment(
     return Report(
         tables,
         {
-            "whatever σ is declared, ε = 1 is certified, and no run's log-likelihood ratio is above it": all(
+            "for every declared σ, ε = 1 is certified, and no run's log-likelihood ratio is above it": all(
                 one["epsilon"] <= EPSILON and one["loss"] <= EPSILON for one in found
             ),
-            "no run errs by more than what was measured allows, over all thresholds, whatever σ is declared": not any(
+            "for every declared σ, every run's errors over all thresholds are within the measured bound": not any(
                 one["above"] for one in found
             ),
-            "σ = 1 on a uniform base errs more than what was said": all(
+            "σ = 1 on a uniform base has larger errors than the stated σ": all(
                 wrong[n]["mean"] > pairs[n, SUBJECTS[n].sigma, False][0]["mean"] for n in names
             ),
-            "a public third as the base errs less than half as much as the uniform one": all(
+            "with a public third as the base, errors are less than half of those with the uniform base": all(
                 2.0 * pairs[n, 0.5, True][0]["mean"] < pairs[n, SUBJECTS[n].sigma, False][0]["mean"] for n in names
             ),
             "online, regret is below its bound where points are as smooth as declared": all(
                 one["regret"] < one["bound"] for one in smooth
             ),
-            "and above it in the wrong unit": bool(rough) and all(one["regret"] > one["bound"] for one in rough),
+            "online, regret is above its bound in the wrong unit": bool(rough)
+            and all(one["regret"] > one["bound"] for one in rough),
         },
         draw,
         "Shares of the ink of pictures, true and released, and regret online against the declared smoothness.",

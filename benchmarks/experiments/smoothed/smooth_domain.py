@@ -112,7 +112,7 @@ def experiment(cells: Cells, bits: tuple[int, ...] = BITS, runs: int = 10, recor
             f"from 2^14 points to a continuum errors differ by {100 * (max(wide) / min(wide) - 1):.0f} %, less "
             "than a quarter": max(wide) / min(wide) <= 1.25,
             "the bound is the same from 2^18 points on, up to 1 %": max(large) / min(large) <= 1.01,
-            "the bound of MWEM grows without end, as sqrt(ln |X|)": fit >= 0.99
+            "the bound of MWEM grows without limit, like sqrt(ln |X|)": fit >= 0.99
             and base[-1]["bound"] > base[0]["bound"],
             "every mean error is below its bound": all(one["mean"] < one["bound"] for one in found.values()),
         },

@@ -101,7 +101,7 @@ def experiment(
             "the sharp bound is below Bernstein's, and that below the printed form": all(
                 one["sharp"] <= one["bernstein"] <= one["printed"] for one in found
             ),
-            "quoted numbers are met within 5 %": all(value <= 0.05 for value in near),
+            "results agree with the quoted numbers within 5 %": all(value <= 0.05 for value in near),
             "later points of appendix B are all above 1/2 or all below, for every T": all(
                 one["between"] == 0.0 for one in averages.values()
             ),

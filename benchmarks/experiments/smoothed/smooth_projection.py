@@ -148,21 +148,21 @@ def experiment(
             ),
         ],
         {
-            "projected laws keep to 1/σ": all(b["most"] <= 1.0 + 1e-9 for _, b in pairs),
+            "projected laws are at most 1/σ": all(b["most"] <= 1.0 + 1e-9 for _, b in pairs),
             "some unprojected law exceeds it, on smooth data": bool(above),
-            "off the cover projected laws err by no more than 2γ/σ + 4χ beyond it": all(
+            "the errors of projected laws off the cover are at most 2γ/σ + 4χ above those on it": all(
                 b["whole"] <= b["cover"] + 2.0 * GAMMA / s + 4.0 * sampling_chi(n, 0.01)
                 for (_, n, s, *_), (_, b) in zip(cases, pairs, strict=True)
             ),
-            "intervals need no projection: unprojected laws err off the cover by no more than the two cells at an "
-            "interval's ends hold of the data": all(
+            "intervals need no projection: off the cover the extra error of unprojected laws is at most the share "
+            "of the data in the two cells at an interval's ends": all(
                 a["whole"] <= a["cover"] + 2.0 * a["cell"] / s + 4.0 * sampling_chi(n, 0.01)
                 for (_, n, s, *_), (a, _) in zip(cases, pairs, strict=True)
             ),
-            "queries that share a set do: unprojected laws err off the cover by more than what is allowed there": all(
+            "queries that share a set need it: off the cover the errors of unprojected laws exceed the bound": all(
                 a["off"] - 4.0 * a["error"] > a["cover"] + a["allowed"] for _, a, _ in apart
             ),
-            "projected laws keep to it, and err at most two thirds as much off the cover": all(
+            "projected laws are within the bound, and have at most two thirds of these errors off the cover": all(
                 b["off"] <= b["cover"] + b["allowed"] and b["off"] <= 2.0 * a["off"] / 3.0 for _, a, b in apart
             ),
         },

@@ -242,7 +242,7 @@ def experiment(
         "Quoted errors on the small grid are met within "
         f"{100 * max(map(abs, near)):.0f} %; with the cover they are "
         + ", ".join(f"{one['mean'] / COVERED[n][0]:.2f}" for n, one in active.items())
-        + " times the quoted ones, whose number of rounds is not told.",
+        + " times the quoted ones, whose number of rounds is not known.",
     ]
 
     def draw(figure: Any) -> None:
@@ -264,14 +264,14 @@ def experiment(
         tables,
         {
             "every mean error is below its bound": all(one["mean"] < one["bound"] for one in everything),
-            "so is that of the paper's step at its own T, and our step's is below it": all(
+            "so is that of the paper's step at its own T, and the default step's error is below it": all(
                 a["mean"] < a["bound"] and b["mean"] < a["mean"] for a, b in zip(first, lines["ours"], strict=True)
             ),
             "the bounds have slopes -1/3 and -1/2 exactly": abs(pure.slope + 1 / 3) < 1e-9
             and abs(approximate.slope + 0.5) < 1e-9,
-            "the paper's step has a slope of -0.3 or less where its bound says something": math.isnan(paper_slope)
+            "the paper's step has a slope of -0.3 or less where its bound is not vacuous": math.isnan(paper_slope)
             or paper_slope <= -0.3,
-            "quoted errors on the small grid are met within 20 %": max(map(abs, near)) <= 0.2,
+            "errors on the small grid agree with the quoted ones within 20 %": max(map(abs, near)) <= 0.2,
         },
         draw,
         "Largest errors against records, of the paper's step and ours, and of all mechanisms planned for a target.",

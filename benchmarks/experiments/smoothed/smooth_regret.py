@@ -232,8 +232,8 @@ def experiment(
         f"A cover of mass σ/(4 sqrt(T)), as printed, in place of brackets, σ = 1/4, T = {sweep}: "
         + ", ".join(f"{a} {one['regret']:.1f} (bound O1 {one['bound']:.0f})" for (a, *_), one in paper.items())
         + ".",
-        f"Whoever follows the leader, σ = 1/4, T = {sweep} (contrary: uniform points, labelled against what the "
-        "learner is likelier to say):",
+        f"Follow the leader, σ = 1/4, T = {sweep} (contrary: uniform points, labelled against the learner's "
+        "likelier prediction):",
         markdown(
             ["", *ADVERSARIES, "contrary"],
             [
@@ -279,7 +279,7 @@ def experiment(
         tables,
         {
             "every regret is below its bound": all(one["regret"] < one["bound"] for one in everything),
-            "against blocks it is above the lower bound for every learner": all(
+            "against blocks every regret is above the lower bound for all learners": all(
                 g["regret"] + 4 * g["error"] >= g["floor"]
                 for g in [games[s, "blocks", t] for s in ends for t in rounds]
             ),
@@ -288,14 +288,15 @@ def experiment(
                 abs(slopes[s, a] - 0.5) <= 0.05 for s in ends for a in ("coins", "blocks")
             ),
             f"regret² of blocks is linear in log2(1/σ) (R² = {explained:.3f})": explained >= 0.97,
-            "quoted regrets against coins and blocks are met within 12 %": max(far["coins"], far["blocks"]) <= 0.12,
-            "representatives at γ = σ err on a third of all rounds, those at σ/(4 sqrt(T)) less and less often": all(
+            "regrets against coins and blocks agree with the quoted ones within 12 %": max(far["coins"], far["blocks"])
+            <= 0.12,
+            "representatives at γ = σ err in a third of all rounds, those at σ/(4 sqrt(T)) with a falling rate": all(
                 c["errors"] > t / 3 for c, t in zip(coarse, long, strict=True)
             )
             and all(
                 a["errors"] / s > b["errors"] / t for a, b, s, t in zip(fine, fine[1:], long, long[1:], strict=False)
             ),
-            "who follows the leader can be made to err in every round: regret of T/2 and more": leading[-1]["regret"]
+            "an adversary can make follow-the-leader err in every round: regret of T/2 and more": leading[-1]["regret"]
             >= sweep / 2,
             "without smoothness every second prediction is wrong": bad[-1]["errors"] >= 20.0,
         },

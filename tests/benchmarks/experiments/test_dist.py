@@ -109,13 +109,13 @@ def test_labels() -> None:
     report = script("distribution.dist_labels").experiment(
         frame.Cells(), copies=(1, 64), rounds=10**4, runs=(4, 4), unbounded_rounds=(100, 1000, 10**4)
     )
-    assert holds(report, "every risk") and holds(report, "what the sums")
+    assert holds(report, "every risk") and holds(report, "the part of the true law")
     assert "randomized-labels" in report.table and "one-bit" in report.table
 
 
 def test_contexts() -> None:
     report = script("distribution.dist_contexts").experiment(frame.Cells(), rounds=500, runs=(4, 4), variant_rounds=500)
-    assert holds(report, "under every order") and holds(report, "every variant")
+    assert holds(report, "under every order") and holds(report, "the risk of every variant")
 
 
 def test_nobody_agrees_with_the_truth_in_every_context() -> None:
@@ -128,7 +128,7 @@ def test_lower_bound() -> None:
     report = script("distribution.dist_lower_bound").experiment(
         frame.Cells(), rounds=(1000, 3000, 10**4), runs=(4, 4), epsilons=(0.5, 3.0)
     )
-    assert holds(report, "risk lies above") and holds(report, "no channel")
+    assert holds(report, "risk lies above") and holds(report, "the information of every channel")
 
 
 def test_a_channel_that_tells_too_much_is_seen() -> None:

@@ -163,7 +163,7 @@ def test_projection_is_needed_where_queries_share_a_set() -> None:
 def test_columns() -> None:
     pytest.importorskip("sklearn")
     found = script("smoothed.smooth_columns").experiment(frame.Cells(), names=("ink",), runs=3, games=2)
-    assert not failed(found) and "refuted by the records of: ink" in found.table
+    assert not failed(found) and "The records refute the statement for: ink" in found.table
     assert "public third" in drawn(found)
 
 
