@@ -64,6 +64,9 @@ from .one_run.one_run import one_run_verdict as one_run_verdict
 from .one_run.right_guesses import one_run_epsilon_lower as one_run_epsilon_lower
 from .one_run.right_guesses import one_run_mu_lower as one_run_mu_lower
 from .one_run.right_guesses import one_run_p_value as one_run_p_value
+from .replay.verdict import MechanismMet as MechanismMet
+from .replay.verdict import ReplayFinding as ReplayFinding
+from .replay.verdict import ReplayVerdict as ReplayVerdict
 from .sequential.audit import sequential_audit as sequential_audit
 from .sequential.evidence_ledger import Evidence as Evidence
 from .sequential.evidence_ledger import EvidenceLedger as EvidenceLedger

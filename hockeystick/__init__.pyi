@@ -25,6 +25,7 @@ from .accounting.graph.parts.nodes import Reach as Reach
 from .accounting.interop.dp_accounting_accountant import Accountant as Accountant
 from .audits.claims.claim import Claim as Claim
 from .audits.fixed_sample import audit as audit
+from .audits.replay.run import replay as replay
 from .audits.verdicts.verdict import Verdict as Verdict
 from .mechanisms.randomness.noise import SecureReleaseUnavailableError as SecureReleaseUnavailableError
 
