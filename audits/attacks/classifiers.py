@@ -118,6 +118,8 @@ def fit_logistic(pair: Pair, rng: np.random.Generator) -> Score:
     pairs = width <= MOST_DIMENSIONS
     ranks = Ranks.of(pair, 12 if width <= 4 else 6)
     x, y = np.concatenate([indicators(ranks, block, pairs) for block in pair]), _labels(pair)
+    if not x.shape[1]:  # no number takes two values often enough: all outputs have one score
+        return Logistic(ranks, pairs, np.zeros(0), np.ones(0), np.zeros(0))
     centre, scale = x.mean(axis=0), x.std(axis=0)
     scale[scale == 0] = 1.0
     x = (x - centre) / scale

@@ -16,17 +16,23 @@ to chance and has no handicap for being rare. After the handicap, the best candi
  * if some candidates refute the claim almost surely: the one with the largest predicted lower bound on epsilon;
  * else, if some suggest a violation: the one with the largest excess over the claim in standard errors;
  * else: the one with the largest predicted lower bound, among those that would detect a violation soonest.
+
+A candidate of a fitted score is rated by scores that were fitted to halves of the samples, and counted later by the one
+that was fitted to all of them. Where a single output value is frequent, its three scores may lie on different sides of
+the event's edge. The same holds for cells ranked by the ratios of half of the counts. So before a candidate is chosen,
+its event is counted on the choosing samples as it will be counted later: one that is clearly worse then is left out.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import groupby, permutations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from scipy import special
 
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
@@ -41,6 +47,7 @@ from hockeystick.audits.outputs.cells import Partition
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
 _SUSPECT = 1.0  # standard errors above the claim, after the handicap, that suggest a violation
 _SUSPECT_CURVE = -1.0  # the same for a curve, which may be violated at another point than its delta
+_ASTRAY = 4.0  # standard errors by which an event may be worse as it will be counted than as it was rated
 _ALONE = 1.0  # standard errors, of the choosing samples, by which one event has to beat a pair
 _RIVALS = 6  # partitions by each rating that are counted again
 _PAIRED = 40  # sizes of each of two events that are combined
@@ -153,7 +160,8 @@ def choose_event(
     families = families_of(real_partitions(evidence), evidence, on_bits=False)
     if on_bits:
         families += families_of(bit_partitions(evidence), evidence, on_bits=True)
-    return _best(families, _pairs(families, claim, alpha, trials) if both else [], claim, alpha, trials)
+    pairs = _pairs(families, claim, alpha, trials) if both else []
+    return _best(families, pairs, claim, alpha, trials, evidence.recount)
 
 
 def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> list[Partition]:
@@ -322,16 +330,27 @@ def _critical(alpha: float) -> float:
     return -float(special.ndtri(alpha))
 
 
-def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float, trials: int) -> Event:
+def _best(
+    families: list[Family],
+    pairs: list[_Pair],
+    claim: Claim,
+    alpha: float,
+    trials: int,
+    recount: Callable[[Partition], IntArray] | None = None,
+) -> Event:
+    """Returns the best candidate, as an event.
+
+    Args:
+      families, pairs: the candidates.
+      claim, alpha, trials: as in :func:`choose_event`.
+      recount: returns the counts (sides, cells) of the choosing samples by a fitted partition's final score; None if
+        the candidates were counted by it already.
+    """
     rated, critical = _Rated.of(families, pairs, claim, alpha, trials), _critical(alpha)
-    standing, bound = rated.standing, rated.bound
-    if standing.max() >= critical + _SURE:
-        pick = int(np.where(standing >= critical + _SURE, bound, -np.inf).argmax())
-    elif standing.max() >= (_SUSPECT if len(claim.points) == 1 else _SUSPECT_CURVE):
-        pick = int(standing.argmax())
+    if recount is None:
+        pick = _promising(rated, claim, critical)
     else:
-        soon = _detectable(rated, claim, critical) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
-        pick = int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
+        pick = _confirmed(rated, families, pairs, claim, critical, recount)
     number = int(rated.owner[pick])
     if rated.both[pick]:
         family, at, back = _ordered(pairs[number - len(families)])
@@ -360,6 +379,63 @@ def _best(families: list[Family], pairs: list[_Pair], claim: Claim, alpha: float
         on_bits=family.on_bits,
         back=back,
     )
+
+
+def _promising(rated: _Rated, claim: Claim, critical: float) -> int:
+    """Returns the number of the best candidate, by the rule of the module's docstring."""
+    standing, bound = rated.standing, rated.bound
+    if standing.max() >= critical + _SURE:
+        return int(np.where(standing >= critical + _SURE, bound, -np.inf).argmax())
+    if standing.max() >= (_SUSPECT if len(claim.points) == 1 else _SUSPECT_CURVE):
+        return int(standing.argmax())
+    soon = _detectable(rated, claim, critical) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
+    soon &= standing > -np.inf
+    return int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
+
+
+def _confirmed(
+    rated: _Rated,
+    families: list[Family],
+    pairs: list[_Pair],
+    claim: Claim,
+    critical: float,
+    recount: Callable[[Partition], IntArray],
+) -> int:
+    """Returns the number of the best candidate that is not clearly worse as it will be counted."""
+    left, checked = rated, set[int]()
+    while True:
+        pick = _promising(left, claim, critical)
+        number = int(rated.owner[pick])
+        family = pairs[number - len(families)].families[0] if rated.both[pick] else families[number]
+        partition = family.partition
+        if id(partition) in checked or left.standing[pick] == -np.inf:
+            return pick
+        checked.add(id(partition))
+        counts = family.totals if partition.folds is None else recount(partition)
+        astray = _astray(rated, families, pairs, partition, counts)
+        left = evolve(
+            left,
+            standing=np.where(astray, -np.inf, left.standing),
+            bound=np.where(astray, -np.inf, left.bound),
+        )
+
+
+def _astray(
+    rated: _Rated, families: list[Family], pairs: list[_Pair], partition: Partition, counts: IntArray
+) -> BoolArray:
+    """Returns a mask of the candidates of a partition that are clearly worse by ``counts``, its own of all samples."""
+    found = np.zeros(len(rated.p), dtype=bool)
+    worse: dict[int, BoolArray] = {}
+    for number, family in enumerate(families):
+        if family.partition is partition:
+            worse[id(family)] = family.worse_by(counts, _ASTRAY)
+            found[rated.owner == number] = worse[id(family)]
+    for number, pair in enumerate(pairs, start=len(families)):
+        if pair.families[0].partition is partition:
+            found[rated.owner == number] = any(
+                worse[id(family)][at] for family, at in zip(pair.families, pair.at, strict=True)
+            )
+    return found
 
 
 def _ordered(pair: _Pair) -> tuple[Family, int, IntArray]:

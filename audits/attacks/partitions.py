@@ -115,6 +115,10 @@ class Evidence:
                 counts[fold, side] = rated_by.count(*self._half(side, fold))
         return counts
 
+    def recount(self, partition: Partition) -> IntArray:
+        """Returns counts, shape (sides, cells), by the partition's own score, fitted to all samples."""
+        return np.stack([partition.count(table, real) for table, real in zip(self.tables, self.real, strict=True)])
+
     def _half(self, side: int, fold: int) -> tuple[Table, dict[int, FloatArray]]:
         """Returns the runs of one fold on one data set."""
         table, real = self.tables[side], self.real[side]

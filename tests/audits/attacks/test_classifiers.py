@@ -17,6 +17,7 @@ from hockeystick.audits import Claim, audit
 from hockeystick.audits.attacks import classifiers
 from hockeystick.audits.attacks.classifiers import Attack, Pair, right_order
 from hockeystick.audits.attacks.event_choice import choose_event
+from hockeystick.audits.attacks.event_families import families_of
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.outputs.features import fit_bayes, fit_exchangeable, fit_innovations, fit_projection
@@ -397,3 +398,90 @@ def test_numbers_alike_share_their_score_and_small_samples_are_not_believed() ->
     assert stats.pearsonr(alike, exact)[0] > stats.pearsonr(apart, exact)[0] > 0.7
     nothing = fit_bayes((pair[1][:1500], pair[1][1500:]), rng)(fresh)
     assert nothing.std() < 0.1 * exact.std()
+
+
+@pytest.mark.parametrize("attack", ["auto", "logistic", "boosting", "simple"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda v, rng, runs: (rng.random((runs, 60)) < 0.004).astype(float),  # no number takes two values often
+        lambda v, rng, runs: np.zeros((runs, 40)),
+        lambda v, rng, runs: np.ones((runs, 3)),
+        lambda v, rng, runs: np.full((runs, 12), float(v)),
+    ],
+    ids=["sparse", "zero", "one", "a constant of each data set"],
+)
+def test_outputs_that_hardly_vary_have_an_outcome(target: Target, attack: Attack) -> None:
+    verdict = audit(
+        target, claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=0, confidence=1 - 1e-6, attack=attack
+    )
+
+    constant = target(1, np.random.default_rng(0), 2)
+    assert verdict.refuted is bool((constant != target(0, np.random.default_rng(0), 2)).all())
+
+
+def test_a_score_of_numbers_without_a_cut_is_the_same_for_all_outputs() -> None:
+    rng = np.random.default_rng(0)
+    pair = tuple((rng.random((300, 12)) < 0.004).astype(float) for _ in range(2))
+
+    score = classifiers.fit_logistic((pair[0], pair[1]), rng)
+
+    assert not any(map(len, classifiers.Ranks.of((pair[0], pair[1]), 6).edges))
+    assert not score(rng.random((50, 12))).any()
+
+
+def arranged(seed: int) -> Target:
+    """Places of eight things, and which of them follow each other; on d1 they are in order with probability 0.6."""
+    rng = np.random.default_rng([seed, 77])
+    columns = rng.permutation(8)
+    couples = [(i, i + 1) for i in range(7)] + [tuple(rng.choice(8, 2, replace=False)) for _ in range(12)]
+    told = [couples[i] for i in rng.permutation(len(couples))[:12]]
+
+    def sample(value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
+        places = np.argsort(rng.random((runs, 8)), axis=1)
+        places[(rng.random(runs) < 0.6) & bool(value)] = np.arange(8)
+        return np.concatenate([places[:, columns], np.stack([places[:, b] - places[:, a] == 1 for a, b in told], 1)], 1)
+
+    return sample
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6, 9])
+def test_an_event_is_judged_by_the_score_that_counts_it(seed: int) -> None:
+    """A value with probability 0.6 on one data set lies inside by half-fitted scores and outside by the final one.
+
+    The seeds are some of those where the best event by half-fitted scores is empty. A right choice fails with
+    probability below 1e-9 each: the value alone is refuted with so many outputs.
+    """
+    evidence = evidence_of(arranged(seed), 1000, attack="simple", seed=seed)
+    families = families_of(real_partitions(evidence), evidence, on_bits=False)
+    crossed = [
+        one for one in families if one.partition.folds and one.worse_by(evidence.recount(one.partition), 4.0).any()
+    ]
+
+    event = choose_event(evidence, Claim(1.0), alpha=0.001, trials=1000, both=True)
+    fresh = evidence_of(arranged(seed), 1000, seed=seed + 100)
+    counts = np.stack([event.partition.count(fresh.tables[side], fresh.real[side]) for side in (0, 1)])
+
+    assert crossed
+    assert event.counts(counts)[0] > 450
+
+
+@pytest.mark.statistical
+def test_a_frequent_value_is_found_under_every_arrangement_of_the_numbers() -> None:
+    """24 audits; where events are not counted again before one is chosen, a fifth of them find nothing."""
+    for seed in range(24):
+        verdict = audit(arranged(seed), claim=Claim(1.0), neighbours=(0, 1), samples=2000, rng=seed, attack="simple")
+        assert verdict.refuted, seed
+
+
+def test_an_event_is_left_out_if_other_counts_show_it_as_clearly_worse_and_not_as_better() -> None:
+    evidence = evidence_of(arranged(0), 500, attack="simple")
+    family = next(one for one in families_of(real_partitions(evidence), evidence, on_bits=False) if not one.by_ratio)
+    none, shares = np.zeros_like(family.totals), family.x / 1000
+
+    assert not family.worse_by(family.totals, 4.0).any()
+    assert family.worse_by(none, 4.0).tolist() == (family.x > 4 * np.sqrt(500 * shares * (1 - shares) + 1)).tolist()
+    for side, worse in ((family.direction, False), (1 - family.direction, True)):
+        counts = family.totals.copy()
+        counts[side], counts[side, family.order[0]] = 0, 500  # every output of that data set is in every event
+        assert family.worse_by(counts, 4.0).tolist() == (worse & (family.y < 490)).tolist()
