@@ -189,6 +189,24 @@ def without_example(root: Path = ROOT) -> list[str]:
     return sorted(place for place in found if not place.endswith("Error"))
 
 
+def named_twice(root: Path = ROOT) -> list[str]:
+    """Modules named like a class or function that they define, or that their package's face takes from elsewhere.
+
+    Such a name would mean one or the other in the package, depending on what was imported first.
+    """
+    found = []
+    for file in (file for part in PARTS for file in sources(part, root)):
+        face = file.parent / "__init__.pyi"
+        shown = re.findall(r"^from \.\S+ import (\w+)", face.read_text(encoding="utf-8"), re.M) if face.exists() else []
+        defined = [
+            node.name
+            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        ]
+        found += [file.relative_to(root).as_posix()] if file.stem in (*shown, *defined) else []
+    return found
+
+
 def code_lines(root: Path = ROOT) -> int:
     """The number of lines of the product that are neither blank, nor comments, nor docstrings."""
     number = 0
@@ -261,6 +279,7 @@ def main() -> int:
     broken += [f"{folder} has {number} modules" for folder, number in crowded().items()]
     broken += [f"{name} has {number} lines" for name, number in long_functions().items()]
     broken += [f"{folder}/__init__.py does not say what it is for" for folder in without_sentence()]
+    broken += [f"{file} is named like a class or function of its package" for file in named_twice()]
     broken += [f"these import each other: {', '.join(group)}" for group in cycles(graph)]
     broken += [f"{name} has {number} lines" for name, number in lines().items() if number > LINES[name]]
     print("\n".join(broken) or "The house stands.")

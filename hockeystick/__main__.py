@@ -1,6 +1,6 @@
 """``hockeystick`` and ``python -m hockeystick``."""
 
-from hockeystick._cli.main import main
+from hockeystick._cli.program import main
 
 __all__ = ["main"]
 

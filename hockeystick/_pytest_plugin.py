@@ -84,7 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     except (TypeError, ValueError):  # a setting of a wrong type, which this version of pytest does not report
         given = True
     if given:
-        from hockeystick._pytest.settings import settings
+        from hockeystick._pytest.plugin_settings import settings
 
         settings(config)  # a usage error, if a setting is invalid
     config.pluginmanager.register(Collector(config), "hockeystick-collector")
@@ -127,7 +127,7 @@ def _noted(request: pytest.FixtureRequest, make: Callable[[pytest.Item], Fixture
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Refuses two auditing tests with the same name."""
     if any(name in _FIXTURES[:2] for item in items for name in getattr(item, "fixturenames", ())):
-        from hockeystick._pytest.record import check_keys
+        from hockeystick._pytest.records import check_keys
 
         check_keys(items)
 
@@ -154,7 +154,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     known = {*getattr(item, "fixturenames", ()), *item.stash.get(_USED, {})}
     if uses := [name for name in _FIXTURES if name in known]:
-        from hockeystick._pytest.record import attachment
+        from hockeystick._pytest.records import attachment
 
         report.hockeystick = attachment(item, uses, last=report.when == "teardown")  # type: ignore[attr-defined]
     return report

@@ -32,7 +32,7 @@ from .experts.multiplicative_weights import MultiplicativeWeights as Multiplicat
 from .federated.limited_updates import LimitedUpdates as LimitedUpdates
 from .federated.noisy_hedge import NoisyHedge as NoisyHedge
 from .federated.one_good_expert.fed_svt import FedSVT as FedSVT
-from .federated.one_good_expert.release import SVTRelease as SVTRelease
+from .federated.one_good_expert.releases import SVTRelease as SVTRelease
 from .federated.stochastic.fed_stoch import FedStoch as FedStoch
 from .federated.stochastic.results import Broadcasts as Broadcasts
 from .federated.stochastic.results import StochRun as StochRun

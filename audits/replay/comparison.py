@@ -22,7 +22,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from hockeystick.accounting import HockeystickError
-from hockeystick.audits.replay.price import Price, UnpricedError, charges, price
+from hockeystick.audits.replay.pricing import Price, UnpricedError, charges, price
 from hockeystick.audits.replay.tape import Met, Query, Step, Tape
 from hockeystick.audits.replay.values import Leaf, Opaque, difference
 from hockeystick.audits.replay.verdict import ReplayFinding, ReplayOutcome

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import pytest
 
 from hockeystick._pytest import levels
-from hockeystick._pytest.record import AUDIT, EVIDENCE, fail_twin, key, leave, record
-from hockeystick._pytest.settings import settings
+from hockeystick._pytest.plugin_settings import settings
+from hockeystick._pytest.records import AUDIT, EVIDENCE, fail_twin, key, leave, record
 from hockeystick.accounting.numerics import rounded_text
 
 if TYPE_CHECKING:

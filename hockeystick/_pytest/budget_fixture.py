@@ -29,8 +29,8 @@ from hockeystick._pytest.lock_file import (
     digest,
     round_up,
 )
-from hockeystick._pytest.record import BUDGET, leave
-from hockeystick._pytest.settings import settings
+from hockeystick._pytest.plugin_settings import settings
+from hockeystick._pytest.records import BUDGET, leave
 from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.errors import HockeystickError, UnsupportedAdjacencyError, UnsupportedEventError
 from hockeystick.accounting.events import event_json

@@ -40,8 +40,8 @@ import pytest
 
 from hockeystick._pytest.budget_fixture import locked
 from hockeystick._pytest.lock_file import PrivacyLockError
-from hockeystick._pytest.record import key
-from hockeystick._pytest.settings import settings
+from hockeystick._pytest.plugin_settings import settings
+from hockeystick._pytest.records import key
 
 UNREGISTERED = 1000  # the largest number of unregistered auditing tests
 _REGISTERED_PART = 0.75  # of the suite's false alarms; the rest is for unregistered tests

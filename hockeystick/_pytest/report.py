@@ -21,7 +21,7 @@ import pytest
 from hockeystick._files.result_files import write_atomically
 from hockeystick._pytest.audit_fixtures import shown_level
 from hockeystick._pytest.lock_file import UPDATE
-from hockeystick._pytest.record import EVIDENCE
+from hockeystick._pytest.records import EVIDENCE
 from hockeystick._pytest.session import RULES, Finding, Recorded, Summary, reasons, tested_at
 from hockeystick.accounting.numerics import rounded_text
 

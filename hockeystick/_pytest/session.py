@@ -28,8 +28,8 @@ from attrs import define, evolve, field, frozen
 from hockeystick._pytest.budget_fixture import sentence
 from hockeystick._pytest.levels import UNREGISTERED
 from hockeystick._pytest.lock_file import UPDATE, Budget, Change, LockFile, PrivacyLockError, compare
-from hockeystick._pytest.record import AUDIT, BUDGET, EVIDENCE
-from hockeystick._pytest.settings import Settings, settings
+from hockeystick._pytest.plugin_settings import Settings, settings
+from hockeystick._pytest.records import AUDIT, BUDGET, EVIDENCE
 from hockeystick.accounting.numerics import rounded_text
 
 Outcome = Literal["passed", "failed", "skipped", "expected", "unfinished"]

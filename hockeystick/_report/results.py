@@ -28,7 +28,7 @@ from hockeystick._report.commands.demo import demo_report
 from hockeystick._report.forms.terminal import TerminalReport
 from hockeystick._report.parts.content import Report
 from hockeystick._report.parts.learner_sections import Draw
-from hockeystick._runs.guarantee_content import Step, graph_content, guarantee_content
+from hockeystick._runs.guarantee_entries import Step, graph_content, guarantee_content
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
 

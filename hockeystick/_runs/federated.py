@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick._runs.lazy_plan import printed_content
 from hockeystick._runs.lazy_streams import federated_file
 from hockeystick.accounting import Guarantee, InvalidArgumentError
@@ -29,11 +29,11 @@ from hockeystick.learners.federated.made_up_streams import (
     OneGoodExpert,
     UniformLosses,
 )
-from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
+from hockeystick.learners.federated.one_good_expert import runs as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.plan import printed_cost
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise, StochSetting, Where
-from hockeystick.learners.federated.stochastic.plan import printed_claims
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
+from hockeystick.learners.federated.stochastic.privacy_plan import printed_claims
 from hockeystick.learners.network.threat_models import ThreatModel
 
 Progress = Callable[[str], None]

@@ -14,7 +14,7 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick._files.symbol_tables import Records, Reference
-from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick.accounting import Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence.client_counts import ClientCounts

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from attrs import evolve
 
-from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick.accounting import Bracket, Guarantee, InvalidArgumentError
 from hockeystick.learners import Condition, LazyConvex, LazyExperts, PrintedGuarantee
 from hockeystick.learners.lazy import exact_loss, paper_epsilon
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Domain
-from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
+from hockeystick.learners.lazy.theory.actions_view import actions_epsilon
 from hockeystick.learners.lazy.theory.played_actions import exact_actions_loss
 from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon_convex
 

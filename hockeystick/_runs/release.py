@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import asdict, frozen
 
-from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn

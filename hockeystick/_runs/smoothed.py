@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from attrs import frozen
 
-from hockeystick._runs.guarantee_content import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles

@@ -23,11 +23,11 @@ from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import as_array
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
 
-base: Any = require("sklearn.base", "an estimator", extra="sklearn")
+sklearn_base: Any = require("sklearn.base", "an estimator", extra="sklearn")
 validation: Any = require("sklearn.utils.validation", "an estimator", extra="sklearn")
 
 
-class PrivateEstimator(base.BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+class PrivateEstimator(sklearn_base.BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """An estimator whose ``fit`` is one private access to the data; everything else is post-processing.
 
     Attributes:

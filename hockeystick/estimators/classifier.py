@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items
-from hockeystick.estimators.base import PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimators.base import PrivateEstimator, column, first_absent, is_absent, sklearn_base
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
@@ -29,7 +29,7 @@ _MOST_NETS = 200_000  # the largest number of candidates for a chosen size of ne
 _CLASSES: dict[str, Any] = {"thresholds": Thresholds, "intervals": Intervals, "rectangles": Rectangles}
 
 
-class PrivateClassifier(base.ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateClassifier(sklearn_base.ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """An ε-DP classifier of two classes by a predicate, without assumptions on the labels (agnostic).
 
     Neighbouring data sets differ in one labelled record (replace-one). Each record is clipped to the bounds and rounded

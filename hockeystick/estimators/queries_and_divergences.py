@@ -26,7 +26,7 @@ from hockeystick._runs.kl import Question, Randomness, estimate_content, estimat
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, items, real
-from hockeystick.estimators.base import PrivateEstimator, base, column, first_absent, is_absent
+from hockeystick.estimators.base import PrivateEstimator, column, first_absent, is_absent, sklearn_base
 from hockeystick.estimators.classifier import PrivateClassifier
 from hockeystick.learners.distribution.channels.all_channels import OneBit, RandomizedLabels, SampledDiscreteLaplace
 from hockeystick.learners.distribution.channels.candidates import LabelTable, draw
@@ -47,7 +47,7 @@ _CHANNELS: dict[str, Any] = {
 # --- query release ---------------------------------------------------------------------------------------------------
 
 
-class PrivateQueries(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateQueries(sklearn_base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """Private answers to all thresholds, intervals or rectangles of a table's columns, and synthetic records.
 
     Neighbouring data sets differ in one record (replace-one). See ``QueryRelease`` for the parameters.
@@ -284,7 +284,7 @@ def _reference(value: Any) -> Reference:
 # --- distributions of labels -----------------------------------------------------------------------------------------
 
 
-class PrivateLabelDistribution(base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
+class PrivateLabelDistribution(sklearn_base.DensityMixin, PrivateEstimator):  # type: ignore[misc]
     """The distribution of a private label, as a mixture of public candidates, from one local message per label.
 
     Neighbouring data sets differ in one person's label (local privacy). It is ``OnlineDistribution`` with one context:

@@ -20,7 +20,7 @@ from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.divergence.distributed import DistributedKL, NoisyCounts, too_few
-from hockeystick.learners.network.conduct import FederationError, Request, Server, State, seed_or_noise, substream
+from hockeystick.learners.network.protocol import FederationError, Request, Server, State, seed_or_noise, substream
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, MaskedSum, unmasked
 from hockeystick.mechanisms.numbers.added_integers import whole_numbers
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
@@ -39,7 +39,7 @@ def _estimator(value: object) -> DistributedKL:
 
 
 def kl_server(estimator: DistributedKL, *, simulated: bool) -> Server[NoisyCounts]:
-    """Returns the server of one run, for ``network.conduct.conduct`` with as many clients as the cohort has.
+    """Returns the server of one run; :func:`hockeystick.learners.network.conduct` needs as many clients as the cohort.
 
     Args:
         estimator: The public plan, with one cohort.

@@ -26,7 +26,7 @@ from hockeystick.learners.common import arguments
 from hockeystick.learners.experts import multiplicative_weights
 from hockeystick.learners.experts.expert_losses import TakesLosses, opposite_halves, regret_floor
 from hockeystick.learners.federated import laplace_minima
-from hockeystick.learners.network.conduct import Communication
+from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import TreeAggregation
 from hockeystick.mechanisms.contract.arguments import generator

@@ -31,10 +31,10 @@ from .experts.lazy_run import LazyRun as LazyRun
 from .experts.lazy_stream import LazyRelease as LazyRelease
 from .experts.lazy_stream import LazyStream as LazyStream
 from .theory import rates as rates
-from .theory.actions_epsilon import actions_epsilon as actions_epsilon
-from .theory.exact_loss import exact_decision_loss as exact_decision_loss
-from .theory.exact_loss import exact_loss as exact_loss
-from .theory.exact_loss import exact_marginals as exact_marginals
+from .theory.actions_view import actions_epsilon as actions_epsilon
+from .theory.exact_laws import exact_decision_loss as exact_decision_loss
+from .theory.exact_laws import exact_loss as exact_loss
+from .theory.exact_laws import exact_marginals as exact_marginals
 from .theory.lower_bounds import EpochAdversary as EpochAdversary
 from .theory.lower_bounds import ParallelEpochLearner as ParallelEpochLearner
 from .theory.lower_bounds import Resamplings as Resamplings

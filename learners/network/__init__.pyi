@@ -1,12 +1,12 @@
-from .conduct import Client as Client
-from .conduct import Communication as Communication
-from .conduct import FederationError as FederationError
-from .conduct import InProcess as InProcess
-from .conduct import Outcome as Outcome
-from .conduct import Problem as Problem
-from .conduct import Replies as Replies
-from .conduct import Request as Request
-from .conduct import conduct as conduct
+from .protocol import Client as Client
+from .protocol import Communication as Communication
+from .protocol import FederationError as FederationError
+from .protocol import InProcess as InProcess
+from .protocol import Outcome as Outcome
+from .protocol import Problem as Problem
+from .protocol import Replies as Replies
+from .protocol import Request as Request
+from .protocol import conduct as conduct
 from .threat_models import ThreatModel as ThreatModel
 
 __all__: list[str]

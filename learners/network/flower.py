@@ -1,6 +1,6 @@
 """Federated algorithms on Flower: the server as a ``ServerApp``, each client as a ``ClientApp`` on a node of its own.
 
-The :class:`~hockeystick.learners.network.conduct.Client` and the server generator are the same as in one process, and
+The :class:`~hockeystick.learners.network.protocol.Client` and the server generator are the same as in one process, and
 with the same seeds they play the same. Flower only carries the messages; ``learners/network/flower_wire.py`` defines
 their format.
 
@@ -38,7 +38,7 @@ from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.network import flower_wire as wire
-from hockeystick.learners.network.conduct import (
+from hockeystick.learners.network.protocol import (
     Client,
     FederationError,
     Outcome,
@@ -228,7 +228,7 @@ def _seat(record: Mapping[str, object]) -> int | None:
 
 @frozen(eq=False)
 class _OverGrid:
-    """The transport of :func:`hockeystick.learners.network.conduct.conduct` over a ``Grid``.
+    """The transport of :func:`hockeystick.learners.network.protocol.conduct` over a ``Grid``.
 
     Flower takes a minute to notice that a node is gone. To spend one timeout on it, and not one per request, the
     transport does not wait for a client that missed the last request. Its answer still counts if it is not slower than

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.network.conduct import Request
+from hockeystick.learners.network.protocol import Request
 
 T = TypeVar("T")
 Record = dict[str, int | str | bytes | list[int] | list[float]]

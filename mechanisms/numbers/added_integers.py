@@ -18,7 +18,7 @@ from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
 from hockeystick.accounting.losses import wide_noise
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import Releasable
 

@@ -17,7 +17,7 @@ from hockeystick import accounting
 from hockeystick.accounting import validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.numbers.added_integers import AdditiveIntegers, least_noise
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
 _COARSE = 4.0  # σ²/sensitivity, below which the losses of a shift are more than ¼ apart

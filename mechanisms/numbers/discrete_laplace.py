@@ -13,7 +13,7 @@ from hockeystick.accounting import validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.numbers.added_integers import FARTHEST, AdditiveIntegers, least_noise
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 
 

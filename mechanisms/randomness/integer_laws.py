@@ -21,7 +21,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import NumericalError, validate
-from hockeystick.mechanisms.randomness.geometric_digits import Words, geometric_digits
+from hockeystick.mechanisms.randomness.digitwise_laplace import Words, geometric_digits
 
 _BITS = 256  # of the masses, relative to the largest
 _NEGLIGIBLE = 160  # bits: a mass 2^-160 times the largest ends the table

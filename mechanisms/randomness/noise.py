@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE, geometric_digits
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE, geometric_digits
 from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, IntegerLaw
 
 _TABULATED = 2.0**12  # scales up to which simulated Gaussian noise is drawn from a table; rounded normals above

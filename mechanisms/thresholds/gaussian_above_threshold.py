@@ -21,7 +21,7 @@ from hockeystick.accounting import NumericalError, field_checks, validate
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness import noise_on_a_grid
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.thresholds import above_threshold
 from hockeystick.mechanisms.thresholds.comparison_law import GAUSSIAN, NoiseKind

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.testing import CliRunner, Result
 
-from hockeystick._cli.main import cli
+from hockeystick._cli.program import cli
 
 _PROGRESS = re.compile(r"hockeystick: .* \(\d+ s\)")
 

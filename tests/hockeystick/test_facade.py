@@ -66,7 +66,7 @@ def test_a_name_loads_its_part_only() -> None:
         "hockeystick.audits",
         "hockeystick.learners",
         "hockeystick.mechanisms",
-        "hockeystick._cli.main",
+        "hockeystick._cli.program",
     }
 
 

@@ -31,7 +31,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from hockeystick._cli.main import cli
+from hockeystick._cli.program import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

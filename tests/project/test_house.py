@@ -138,6 +138,18 @@ def test_what_breaks_a_rule_is_found(house: ModuleType, tmp_path: Path) -> None:
     assert house.long_functions(tmp_path) == {"mechanisms/long.py:f": 81}
 
 
+def test_a_name_means_a_module_or_a_function(house: ModuleType, tmp_path: Path) -> None:
+    assert house.named_twice() == []
+    for part in house.PARTS:
+        (tmp_path / part).mkdir()
+    (tmp_path / "audits" / "__init__.pyi").write_text("from . import events\nfrom .rooms.walls import wall as wall\n")
+    codes = {"events": "x = 1", "wall": "x = 1", "door": "def door(): ...", "roof": "class Roof: ..."}
+    for name, code in codes.items():
+        (tmp_path / "audits" / f"{name}.py").write_text(f"{code}\n")
+
+    assert house.named_twice(tmp_path) == ["audits/door.py", "audits/wall.py"]
+
+
 def test_public_names_have_examples(house: ModuleType, tmp_path: Path) -> None:
     assert len(house.without_example()) <= house.WITHOUT_EXAMPLE, house.without_example()
     for part in house.PARTS:

@@ -25,7 +25,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import ExactLoss, FedSVT
-from hockeystick.learners.federated.one_good_expert.run import SVTRuns
+from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
 from hockeystick.learners.federated.stochastic.exact_winners import losses as losses_between
 from hockeystick.mechanisms.selection.common import panels
 from hockeystick.mechanisms.thresholds.comparison_law import LAPLACE

@@ -23,13 +23,13 @@ from hockeystick.learners.federated.one_good_expert.plan import printed_approxim
 from hockeystick.learners.federated.stochastic.calibration import calibrated
 from hockeystick.learners.federated.stochastic.exact_winners import leaf_law
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Assignment, StochSetting, TreePhase, Where
-from hockeystick.learners.federated.stochastic.plan import plan, printed_claims, printed_scale
 from hockeystick.learners.federated.stochastic.printed_batches import (
     Sizes,
     certified_phases,
     feasible_batch,
     printed_phases,
 )
+from hockeystick.learners.federated.stochastic.privacy_plan import plan, printed_claims, printed_scale
 
 CLIENTS, EXPERTS, EPSILON, DELTA = 10, 10, 1.0, 1e-6
 ROUNDS = 2**14 - 1

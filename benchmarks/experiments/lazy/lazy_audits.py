@@ -35,7 +35,7 @@ from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import Box, LazyChain, exact_loss, exact_marginals
-from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
+from hockeystick.learners.lazy.theory.actions_view import actions_epsilon
 
 DELTA = 1e-5
 CONFIDENCE = 1.0 - 1e-6

@@ -7,20 +7,20 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_graph
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import option, output_options
 from hockeystick._cli.frame.streams import simulated_noise, warn
 
 
-@click.command()
+@click.command("account")
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
 @option("--delta D", Real(0.0, 1.0), "The δ at which to state ε; 0 for pure privacy.", required=True)
 @option("--group K", Count(1), "Protect groups of K records. Default: 1.")
 @option("--view NAME", click.STRING, "A threat model of the graph. Default: the adversary sees all releases.")
 @output_options()
-def account(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
+def account_command(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
     """Certify the privacy of a graph of releases.
 
     GRAPH.json is a file that AccountantGraph.to_json() made ('-': the standard input). The first line states the

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hockeystick._cli.frame.auditing import (
+from hockeystick._cli.frame.audit_options import (
     audit_arguments,
     auditing,
     check_checkpoint,
@@ -15,8 +15,8 @@ from hockeystick._cli.frame.auditing import (
     verdict_options,
     verdict_result,
 )
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.option_types import DataText
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import option
 
 _DATA = "Inline JSON, or a .json, .npy or .csv file."
@@ -38,12 +38,12 @@ class _Audit(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=_Audit)
+@click.command("audit", cls=_Audit)
 @target_argument()
 @option("--d0 X", DataText(), f"A data set. {_DATA}", required=True)
 @option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}", required=True)
 @verdict_options("Number of outputs drawn from each data set, over all stages of the audit.")
-def audit(target: str, d0: str, d1: str, **given: Any) -> int:
+def audit_command(target: str, d0: str, d1: str, **given: Any) -> int:
     """Try to refute that a function is (ε, δ)-differentially private.
 
     The function is f(data, rng), which returns one output, or f(data, rng, runs), which returns outputs with runs on

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.destinations import deliver, output_file, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
-from hockeystick._cli.frame.result_files import deliver, output_file, result_files, write
 from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, option, output_options, picked, refuse
 from hockeystick._cli.frame.streams import warn
 
@@ -65,7 +65,7 @@ _mechanism = together(
 @_mechanism
 @option("--graph FILE", FileName("output"), "Write the calibrated graph.", dest="graph_file")
 @output_options()
-def calibrate(**given: Any) -> int:
+def calibrate_command(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
 
     MECHANISM is gaussian, laplace, discrete-gaussian, discrete-laplace or skellam. Its sensitivity and clip are L2

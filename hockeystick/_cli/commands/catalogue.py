@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from attrs import frozen
 
-from hockeystick._cli.frame.auditing import drawing_options, new_seed, worker_arguments, worker_options
+from hockeystick._cli.frame.audit_options import drawing_options, new_seed, worker_arguments, worker_options
+from hockeystick._cli.frame.destinations import ResultFiles, deliver, result_files
 from hockeystick._cli.frame.option_types import FileName, Real
-from hockeystick._cli.frame.result_files import ResultFiles, deliver, result_files
 from hockeystick._cli.frame.shared_options import Given, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, print_report, target_output_to_stderr, warn
 
@@ -46,9 +46,9 @@ class Plan:
     seed: int
 
 
-@click.group(invoke_without_command=True)
+@click.group("catalogue", invoke_without_command=True)
 @click.pass_context
-def catalogue(ctx: click.Context) -> int:
+def catalogue_command(ctx: click.Context) -> int:
     """Audit mechanisms that are known to be correct or broken.
 
     The catalogue holds mechanisms from the literature, the mechanisms and learners of hockeystick, and broken variants
@@ -64,7 +64,7 @@ def catalogue(ctx: click.Context) -> int:
     return 0
 
 
-@catalogue.command("list")
+@catalogue_command.command("list")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 def listed(patterns: tuple[str, ...]) -> int:
     """List the cases without auditing them.
@@ -84,7 +84,7 @@ def listed(patterns: tuple[str, ...]) -> int:
     return 0
 
 
-@catalogue.command("run")
+@catalogue_command.command("run")
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @drawing_options(
     "Number of outputs drawn from each data set in each case. Default: the number that the case states.",

@@ -13,7 +13,7 @@ VARIABLE = "_HOCKEYSTICK_COMPLETE"  # the environment variable by which the scri
 @click.command("completion")
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @click.pass_context
-def completion(ctx: click.Context, shell: str) -> int:
+def completion_command(ctx: click.Context, shell: str) -> int:
     """Print the script that makes a shell complete commands.
 
     \b

@@ -6,19 +6,19 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, option, output_options
 from hockeystick._cli.frame.streams import warn
 
 
-@click.command()
+@click.command("demo")
 @option("--epsilon E", POSITIVE, "The ε to calibrate the learner to.", default=1.0)
 @option("--delta D", SHARE, "The δ to calibrate the learner to.", default=1e-5)
 @option("--seed S", Count(0, None), "The seed of all random numbers.", default=0)
 @output_options()
-def demo(epsilon: float, delta: float, seed: int, **given: Any) -> int:
+def demo_command(epsilon: float, delta: float, seed: int, **given: Any) -> int:
     """Certify and audit a private learner on real data, then catch broken ones.
 
     A learner sees the patients of the breast-cancer data set one after another and follows the advice of simple rules,

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import FileName, Real, read_graph
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import option, output_options
 from hockeystick._cli.frame.streams import simulated_noise, warn
 
@@ -24,7 +24,7 @@ _DRAWINGS = ("svg", "mermaid")
 @option("--svg FILE", FileName("output"), "Draw it as SVG ('-': to the standard output).", dest="svg_file")
 @option("--mermaid FILE", FileName("output"), "Write it as a Mermaid flowchart.", dest="mermaid_file")
 @output_options()
-def graph(**given: Any) -> int:
+def graph_command(**given: Any) -> int:
     """Draw a graph of releases: the data that each release reads, and its cost.
 
     GRAPH.json is a file that AccountantGraph.to_json() made ('-': the standard input). In the terminal each node stands

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.destinations import result_files, unread_columns
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, together
-from hockeystick._cli.frame.result_files import result_files, unread_columns
 from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,
@@ -100,7 +100,7 @@ _mode = together(
 @_estimate
 @_watch
 @_mode
-def kl(**given: Any) -> int:
+def kl_command(**given: Any) -> int:
     """Estimate how far private records drifted from a public reference: KL(reference || records).
 
     The reference is a table of symbols with a column 'count' or 'probability', or of records with one symbol per line.

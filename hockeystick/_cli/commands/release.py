@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.destinations import ResultFiles, output_file, result_files, unread_columns, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, together
-from hockeystick._cli.frame.result_files import ResultFiles, output_file, result_files, unread_columns, write
 from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
@@ -127,7 +127,7 @@ _mode = together(
 @_table
 @_release
 @_mode
-def release(**given: Any) -> int:
+def release_command(**given: Any) -> int:
     """Answer all queries of a class privately, and make synthetic records.
 
     A threshold query is the share of records whose value in a column is at least b; an interval query, the share

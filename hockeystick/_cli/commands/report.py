@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.option_types import FileName, read_text
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import option, output_options
 
 
@@ -19,7 +19,7 @@ from hockeystick._cli.frame.shared_options import option, output_options
     "--certificate FILE", FileName(), "Compare audits with this result of account or calibrate, in facts and plots."
 )
 @output_options()
-def report(results: tuple[str, ...], certificate: str | None, **given: Any) -> int:
+def report_command(results: tuple[str, ...], certificate: str | None, **given: Any) -> int:
     """Make a report from results: in the terminal, as one HTML page, as Markdown.
 
     RESULT.json is a file that --json of any command wrote ('-': the standard input). Several results become one page

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick._cli.frame.auditing import (
+from hockeystick._cli.frame.audit_options import (
     audit_arguments,
     auditing,
     check_checkpoint,
@@ -18,8 +18,8 @@ from hockeystick._cli.frame.auditing import (
     verdict_result,
     without_none,
 )
+from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.option_types import Count, DataText
-from hockeystick._cli.frame.result_files import deliver, result_files
 from hockeystick._cli.frame.shared_options import option, picked
 from hockeystick._cli.frame.streams import Progress, print_report
 
@@ -33,7 +33,7 @@ _SHOWN = 10  # pairs in the JSON, and half of them in the terminal
 _WIDTH = 60  # of a data set in the terminal
 
 
-@click.command()
+@click.command("search")
 @target_argument()
 @option("--domain DOMAIN", DataText(), "The data sets to search; see above.", required=True)
 @option("--adjacency", click.Choice(_RELATIONS), "The neighbouring relation of the claim.", required=True)
@@ -45,7 +45,7 @@ _WIDTH = 60  # of a data set in the terminal
 )
 @option("--finalists F", Count(1), "Number of pairs to audit. Default: 1.")
 @verdict_options("Number of outputs drawn for the verdict from each data set of an audited pair.")
-def search(target: str, domain: str, **given: Any) -> int:
+def search_command(target: str, domain: str, **given: Any) -> int:
     """Find the neighbouring data sets on which a claim fails worst, and audit it there.
 
     The search rates pairs of neighbours on few outputs each, and draws more for the pairs that look worst. The verdict

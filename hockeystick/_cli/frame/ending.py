@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from hockeystick._cli.frame.result_files import ResultFiles, deliver
+from hockeystick._cli.frame.destinations import ResultFiles, deliver
 from hockeystick._cli.frame.streams import Interrupted, Progress, warn
 
 if TYPE_CHECKING:

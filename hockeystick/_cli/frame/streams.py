@@ -1,6 +1,6 @@
 """Output streams: results go to the standard output; progress, warnings and errors to the standard error stream.
 
-So the output of a command can be piped. ``_cli/frame/result_files.py`` writes results to files.
+So the output of a command can be piped. ``_cli/frame/destinations.py`` writes results to files.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.frame.destinations import result_files
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, private_file, together
-from hockeystick._cli.frame.result_files import result_files
 from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan, target_options
 
 _CHANNELS = ("auto", "one-bit", "laplace-one", "laplace-all", "gaussian-all", "krr")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hockeystick._report.parts.content import Mark, Report, Result, Section
-from hockeystick._report.parts.guarantee_section import (
+from hockeystick._report.parts.guarantee_sections import (
     curve_sections,
     graph_sections,
     guarantee_section,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section
-from hockeystick._report.parts.guarantee_section import (
+from hockeystick._report.parts.guarantee_sections import (
     certified,
     curve_sections,
     graph_sections,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table
-from hockeystick._report.parts.guarantee_section import learner_graph_sections
+from hockeystick._report.parts.guarantee_sections import learner_graph_sections
 from hockeystick._report.parts.learner_sections import MODES, Draw, Facts, headline, privacy_facts, requested
 from hockeystick._report.parts.plots import Plot, Series
 from hockeystick._words.figures import exact, lower, number, upper, whole

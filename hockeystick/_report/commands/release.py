@@ -6,7 +6,7 @@ A second report compares true with released answers. It is not private, for the 
 from __future__ import annotations
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table
-from hockeystick._report.parts.guarantee_section import learner_graph_sections
+from hockeystick._report.parts.guarantee_sections import learner_graph_sections
 from hockeystick._report.parts.learner_sections import (
     MODES,
     Draw,

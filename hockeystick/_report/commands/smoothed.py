@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section
-from hockeystick._report.parts.guarantee_section import learner_graph_sections
+from hockeystick._report.parts.guarantee_sections import learner_graph_sections
 from hockeystick._report.parts.learner_sections import Draw, Facts
 from hockeystick._words.figures import exact, number, upper, whole
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table
-from hockeystick._report.parts.guarantee_section import learner_graph_sections
+from hockeystick._report.parts.guarantee_sections import learner_graph_sections
 from hockeystick._words.figures import brief, exact, lower, number, upper, whole
 
 Draw = Callable[[Result], Report]

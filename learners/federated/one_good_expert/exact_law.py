@@ -18,7 +18,7 @@ from scipy import special
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.common.exact_loss import ExactLoss, LossLaw
-from hockeystick.learners.federated.one_good_expert.run import SVTRuns
+from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.mechanisms.thresholds import comparison_law
 from hockeystick.mechanisms.thresholds.comparison_law import LAPLACE

@@ -29,12 +29,12 @@ from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves
 from hockeystick.learners.federated.one_good_expert import calibration, exact_law
-from hockeystick.learners.federated.one_good_expert import run as fed_svt_run
+from hockeystick.learners.federated.one_good_expert import runs as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
-from hockeystick.learners.federated.one_good_expert.release import ExactSteps, SVTRelease, release
-from hockeystick.learners.federated.one_good_expert.run import SVTClient, SVTRuns
+from hockeystick.learners.federated.one_good_expert.releases import ExactSteps, SVTRelease, release
+from hockeystick.learners.federated.one_good_expert.runs import SVTClient, SVTRuns
 from hockeystick.learners.federated.one_good_expert.setting import Indexing, SVTSetting
-from hockeystick.learners.network.conduct import Communication, Server, seed_or_noise
+from hockeystick.learners.network.protocol import Communication, Server, seed_or_noise
 from hockeystick.mechanisms.contract.arguments import blocks, generator, run_count
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger

@@ -1,8 +1,8 @@
 """Noise scales of the federated stochastic learner for a target guarantee.
 
 :func:`calibrated` reads the trees and batches of a setting and returns the setting with scales at which the graph of
-``federated.stochastic.plan`` certifies the target for one threat model. Trees, phases and clients are alternatives for
-a record, so each tree is calibrated separately:
+``federated.stochastic.privacy_plan`` certifies the target for one threat model. Trees, phases and clients are
+alternatives for a record, so each tree is calibrated separately:
 
 * δ = 0, the adversary sees the winners: R leaves/ε for the worst depth of the tree, which is the printed
   scale times min(2, max(1, beta travel/alpha)) for gradients in [-alpha, alpha]; half of that for those in [0, alpha];
@@ -30,7 +30,13 @@ from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import Place, phase_event, place_event, places, printed_scale
+from hockeystick.learners.federated.stochastic.privacy_plan import (
+    Place,
+    phase_event,
+    place_event,
+    places,
+    printed_scale,
+)
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 
 _WHOLE = Fraction(1)

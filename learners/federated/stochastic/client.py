@@ -11,13 +11,13 @@ from hockeystick.learners.federated.stochastic.loss_pool import Labels, new_pool
 from hockeystick.learners.federated.stochastic.losses import LossFamily
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, SCORING, Path, Winners, moved, score_noise
 from hockeystick.learners.federated.stochastic.release import released_scores, secret_labels
-from hockeystick.learners.network.conduct import FederationError, Request, State, substream
+from hockeystick.learners.network.protocol import FederationError, Request, State, substream
 from hockeystick.mechanisms import Noise
 
 
 @frozen(eq=False)
 class StochClient:
-    """A :class:`~hockeystick.learners.network.conduct.Client` of :class:`~hockeystick.learners.FedStoch`.
+    """A :class:`~hockeystick.learners.network.protocol.Client` of :class:`~hockeystick.learners.FedStoch`.
 
     The state holds the gradients of one path and the assignment of one phase: it is as private as the losses. Requests
     have to follow the public schedule: one that would make the client release a leaf twice, or out of order, is
@@ -52,7 +52,7 @@ class StochClient:
         }
 
     def answer(self, state: State, request: Request) -> tuple[State, FloatArray]:
-        """See :class:`~hockeystick.learners.network.conduct.Client`.
+        """See :class:`~hockeystick.learners.network.protocol.Client`.
 
         Raises:
             FederationError: the request is not the next one of the schedule, or names no expert where it has to.

@@ -30,12 +30,12 @@ from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, Sto
 from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, SCORING, Path, moved, score_noise
-from hockeystick.learners.federated.stochastic.plan import plan
+from hockeystick.learners.federated.stochastic.privacy_plan import plan
 from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
 from hockeystick.learners.federated.stochastic.release import released_winner
 from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
 from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
-from hockeystick.learners.network.conduct import Request, Server, seed_or_noise, substream
+from hockeystick.learners.network.protocol import Request, Server, seed_or_noise, substream
 from hockeystick.learners.network.threat_models import ThreatModel
 from hockeystick.mechanisms import Noise
 from hockeystick.mechanisms.contract.arguments import generator
@@ -109,7 +109,7 @@ class FedStoch:
     # --- privacy and utility -----------------------------------------------------------------------------------------
 
     def graph(self) -> AccountantGraph:
-        """Returns the data-independent plan, one view for each threat model; see ``federated.stochastic.plan.plan``."""
+        """Returns the data-independent plan, one view for each threat model; see ``stochastic.privacy_plan.plan``."""
         return plan(self.setting, experts=self.experts)
 
     def calibrated(

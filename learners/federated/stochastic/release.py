@@ -28,7 +28,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import Labels, ordered_labels
-from hockeystick.learners.federated.stochastic.plan import places
+from hockeystick.learners.federated.stochastic.privacy_plan import places
 from hockeystick.mechanisms import Gaussian, Noise, NoisyMax
 from hockeystick.mechanisms.randomness import noise_on_a_grid
 

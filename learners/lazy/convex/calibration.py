@@ -26,9 +26,9 @@ from hockeystick.learners.common.calibration_search import (
     largest_certified,
     mixture_curve,
 )
+from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, ratio_tails
 from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
-from hockeystick.learners.lazy.convex.ratio_tails import Adversary, ratio_tails
 
 _LARGEST_MU = 30.0
 _FAILURE_SHARE = 0.05  # share of δ for the tails of log-ratios, which depend on its logarithm only

@@ -15,7 +15,7 @@ class CoinClipping:
 
     With x from the current measure and y from one that is i batches older, the excess of a log-ratio r over
     i*B^2*μ^2/4 has at most the upper tail of a normal law with deviation B*μ/sqrt(2) (see
-    ``lazy/convex/ratio_tails.py``).
+    ``lazy/convex/log_ratio_bounds.py``).
 
     Args:
         largest: The sure bound on |r|.

@@ -13,7 +13,7 @@ played points are post-processing:
   there, and the decision costs an average over that law;
 * the draw on that decision's own redraw branch is Gaussian-DP and charged in full;
 * every later draw happens with a probability that is equal in both worlds: a visible mixture of Gaussian-DP draws;
-* κ, and the bound on the redraw probability, hold up to a failure probability (`ratio_tails.py`);
+* κ, and the bound on the redraw probability, hold up to a failure probability (`log_ratio_bounds.py`);
 * draws of an inexact sampler add their own failure probability (`samplers.sampling_failure`).
 
 Source: Asi, Koren, Liu & Talwar 2024 (Algorithm 1, Section 3.2). The algorithm is theirs; their proof is not used.
@@ -31,6 +31,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.lazy.convex import convex_stream
 from hockeystick.learners.lazy.convex.calibration import ConvexParameters, calibrate
+from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, adversary_of
 from hockeystick.learners.lazy.convex.losses.convex_losses import (
     ConvexLosses,
     Domain,
@@ -39,7 +40,6 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     steepest_pair,
 )
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, minimiser
-from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio

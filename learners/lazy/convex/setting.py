@@ -19,9 +19,9 @@ from hockeystick.accounting.events.catalogue import (
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.coin_clipping import CoinClipping
+from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, checked_domain, checked_losses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
-from hockeystick.learners.lazy.convex.ratio_tails import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler, sampling_failure
 from hockeystick.learners.lazy.walk.batched import Batched
 from hockeystick.learners.lazy.walk.plan import LazyPlan, largest_redraw

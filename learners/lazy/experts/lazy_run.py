@@ -20,7 +20,7 @@ import numpy.typing as npt
 from attrs import define, field, frozen
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.experts.loss_batches import Batches, loss_batches
+from hockeystick.learners.experts.batches import Batches, loss_batches
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 

@@ -24,8 +24,8 @@ from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, as_array, integer
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
+from hockeystick.learners.experts.batches import loss_batches
 from hockeystick.learners.experts.expert_losses import checked_losses
-from hockeystick.learners.experts.loss_batches import loss_batches
 from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import quotient_up

@@ -37,7 +37,7 @@ from hockeystick.accounting.events.catalogue import ApproximateDP, BoundedRange,
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.lazy_convex import ConvexTranscripts
-from hockeystick.learners.lazy.convex.ratio_tails import Adversary, adversary_of
+from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, adversary_of
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
 from hockeystick.learners.lazy.transform.base_learner import Actions, LazyMeasure, MeasurePath
 from hockeystick.learners.lazy.transform.rare_ratios import RatioBounds, neighbour_delta, ratio_bounds

@@ -25,9 +25,9 @@ from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thr
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, ProductMeasure, UniformGrid, extended
-from hockeystick.learners.smoothed.measures.box_deviation import box_deviation
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.measures.smooth_data import sampling_chi
+from hockeystick.learners.smoothed.measures.uniform_deviation import box_deviation
 from hockeystick.learners.smoothed.queries.answers import NotPrivate, PrivateAnswers, private_report
 from hockeystick.learners.smoothed.queries.box_cells import BoxCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound, cover_gamma

@@ -16,7 +16,7 @@ from command_line import assert_refused, run, strict_json
 
 import hockeystick as hs
 from hockeystick._cli.frame.option_types import FileName
-from hockeystick._cli.main import cli
+from hockeystick._cli.program import cli
 from hockeystick._files.result_files import check_writable, write_atomically
 from hockeystick.accounting import AccountantGraph, Adjacency, GraphError, InvalidArgumentError
 from hockeystick.audits import Answers, RealRecords
@@ -56,7 +56,7 @@ def program(
     *words: str, shell: str = "", coding: str | None = None, stdin: Any = subprocess.DEVNULL
 ) -> subprocess.CompletedProcess[bytes]:
     """The program in a process of its own, with streams as the shell gives them."""
-    command = [sys.executable, "-c", "from hockeystick._cli.main import main; main()", *words]
+    command = [sys.executable, "-c", "from hockeystick._cli.program import main; main()", *words]
     environment = {**os.environ, **({} if coding is None else {"PYTHONIOENCODING": coding})}
     if shell:
         command = ["bash", "-c", f'"$@" {shell}', "bash", *command]

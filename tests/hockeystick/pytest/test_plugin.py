@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hockeystick._pytest.audit_fixtures import stable_seed
-from hockeystick._pytest.record import key
+from hockeystick._pytest.records import key
 from hockeystick.audits import Verdict
 
 MECHANISMS = """

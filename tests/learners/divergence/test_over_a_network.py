@@ -13,7 +13,7 @@ from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.over_a_network import KLClient, kl_server
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.learners.network.conduct import FederationError, InProcess, Request, conduct, substream
+from hockeystick.learners.network.protocol import FederationError, InProcess, Request, conduct, substream
 from hockeystick.mechanisms import DiscreteGaussianShares, SkellamShares
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError
 from hockeystick.mechanisms.randomness.noise import SimulationNoise

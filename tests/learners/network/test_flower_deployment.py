@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from attrs import field, frozen
 
-from hockeystick.learners.network.conduct import InProcess, conduct
+from hockeystick.learners.network.protocol import InProcess, conduct
 
 pytest.importorskip("flwr", reason="needs Flower: pip install 'hockeystick[federated]'")
 

@@ -20,7 +20,7 @@ from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.network.conduct import (
+from hockeystick.learners.network.protocol import (
     Client,
     FederationError,
     InProcess,

@@ -17,7 +17,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
 from hockeystick.learners.network import flower
 from hockeystick.learners.network import flower_wire as wire
-from hockeystick.learners.network.conduct import Request
+from hockeystick.learners.network.protocol import Request
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 BOUNDS = st.floats(allow_nan=False)

@@ -22,7 +22,7 @@ from scipy import stats
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger, PureDP
 from hockeystick.mechanisms import Laplace, Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
 from hockeystick.mechanisms.randomness import noise as noise_module
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, PoissonLaw
 from hockeystick.mechanisms.randomness.noise import check_noise
 

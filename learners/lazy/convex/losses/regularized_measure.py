@@ -10,7 +10,7 @@ and the Lipschitz constant of one person's loss:
 * replacing one L-Lipschitz loss changes the potential by a 2*β*L-Lipschitz function, so a draw is Gaussian-DP with
   μ = 2*β*L/sqrt(m) = L*sqrt(2*β/λ) (Gopi, Lee & Liu 2022, Theorem 4.1), with equality for linear losses on
   the line;
-* `ratio_tails.py` bounds the learner's log-ratios.
+* `log_ratio_bounds.py` bounds the learner's log-ratios.
 
 The measure is the one of Asi, Koren, Liu & Talwar 2024, Eq. (5). For one added loss their Lemma 3.11 takes twice the
 perturbation and half the modulus, so that its bound is 2*sqrt(2) times larger than necessary.

@@ -17,7 +17,7 @@ from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.intervals import prefix_sums
 from hockeystick.learners.smoothed.classes.boxes.oracle import enumerated_max_gap, oracle_tree
-from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
+from hockeystick.learners.smoothed.classes.bracketing import BracketCover, bracket_cover
 from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.cube_brackets import CubeBrackets
 from hockeystick.learners.smoothed.classes.halfspaces.cuttings import CuttingBrackets

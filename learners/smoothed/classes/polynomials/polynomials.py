@@ -23,7 +23,7 @@ from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.classes.boxes.oracle import enumerated_max_gap, oracle_tree
-from hockeystick.learners.smoothed.classes.bracket_cover import BracketCover, bracket_cover
+from hockeystick.learners.smoothed.classes.bracketing import BracketCover, bracket_cover
 from hockeystick.learners.smoothed.classes.brackets import pull_back, push_forward
 from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass, checked_scale
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces

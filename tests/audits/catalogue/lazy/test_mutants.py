@@ -54,7 +54,7 @@ from hockeystick.audits.catalogue.lazy.sample_sizes import samples_needed
 from hockeystick.learners import LazyExperts, LossLaw
 from hockeystick.learners.lazy import LazyChain, Transcripts, exact_decision_loss, exact_loss, exact_marginals
 from hockeystick.learners.lazy.experts.lazy_chain import log_likelihood_ratio
-from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
+from hockeystick.learners.lazy.theory.actions_view import actions_epsilon
 from hockeystick.learners.lazy.theory.played_actions import exact_actions_loss
 
 Indices = NDArray[np.integer]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hockeystick._cli.main import cli
+from hockeystick._cli.program import cli
 from hockeystick._report.result_reader import read_results
 from hockeystick._report.results import account_result, audit_result, graph_result, to_json, to_markdown, to_report
 from hockeystick.accounting import AccountantGraph, Gaussian, InvalidArgumentError, Laplace
@@ -202,7 +202,7 @@ def test_the_script_asks_the_program_by_its_variable(shell: str) -> None:
 def completed(words: str, number: int) -> list[str]:
     environment = {"_HOCKEYSTICK_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
     done = subprocess.run(
-        [sys.executable, "-c", "from hockeystick._cli.main import main; main()"],
+        [sys.executable, "-c", "from hockeystick._cli.program import main; main()"],
         env={**environment, "PATH": "/usr/bin:/bin"},
         capture_output=True,
         text=True,

@@ -12,8 +12,8 @@ import click
 import command_line
 import pytest
 
+from hockeystick._cli.frame.destinations import ResultFiles, result_files
 from hockeystick._cli.frame.ending import conclude, working
-from hockeystick._cli.frame.result_files import ResultFiles, result_files
 from hockeystick._cli.frame.shared_options import (
     absent,
     mode_options,
@@ -26,7 +26,7 @@ from hockeystick._cli.frame.shared_options import (
     target_options,
 )
 from hockeystick._cli.frame.streams import Progress
-from hockeystick._cli.main import _Program
+from hockeystick._cli.program import _Program
 
 PLAN = {
     "mode": "plan",

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, RefinementError
 from hockeystick.learners.federated.one_good_expert.exact_law import all_runs
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
-from hockeystick.learners.federated.one_good_expert.release import SVTRelease
-from hockeystick.learners.federated.one_good_expert.run import SVTClient, SVTRuns
-from hockeystick.learners.network.conduct import (
+from hockeystick.learners.federated.one_good_expert.releases import SVTRelease
+from hockeystick.learners.federated.one_good_expert.runs import SVTClient, SVTRuns
+from hockeystick.learners.network.protocol import (
     Communication,
     FederationError,
     InProcess,

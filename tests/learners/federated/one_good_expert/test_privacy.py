@@ -18,7 +18,7 @@ from hockeystick.accounting.events.catalogue import BoundedRange, CumulativeAbov
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.exact_law import all_runs, exact_loss, log_window_law
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
-from hockeystick.learners.federated.one_good_expert.run import SVTRuns
+from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
 
 ORDERS = np.array([1.5, 2.0, 4.0, 8.0, 32.0])
 

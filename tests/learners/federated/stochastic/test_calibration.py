@@ -17,7 +17,7 @@ from hockeystick.learners.federated.stochastic.calibration import (
     theorem_6_trees,
 )
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import places, plan, printed_claims, printed_scale
+from hockeystick.learners.federated.stochastic.privacy_plan import places, plan, printed_claims, printed_scale
 
 D = 12
 

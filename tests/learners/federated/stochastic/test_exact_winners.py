@@ -18,7 +18,7 @@ from hockeystick.learners.federated.stochastic.exact_winners import leaf_law, lo
 from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.losses import SquaredProducts
-from hockeystick.learners.federated.stochastic.plan import plan
+from hockeystick.learners.federated.stochastic.privacy_plan import plan
 
 Gradient = Callable[[FloatArray], FloatArray]
 NOISES = ("laplace", "gumbel", "exponential")

@@ -17,7 +17,7 @@ from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import ordered_labels, pinned, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, SquaredDistances, SquaredProducts
-from hockeystick.learners.network.conduct import FederationError, InProcess, Request, conduct
+from hockeystick.learners.network.protocol import FederationError, InProcess, Request, conduct
 
 ALARM, FAMILIES, data = cases.ALARM, cases.FAMILIES, cases.data
 learner: Callable[..., FedStoch] = cases.learner

@@ -14,10 +14,10 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.losses import SquaredDistances
-from hockeystick.learners.federated.stochastic.plan import places
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
+from hockeystick.learners.federated.stochastic.privacy_plan import places
 from hockeystick.learners.federated.stochastic.release import released_scores, released_winner, secret_labels
-from hockeystick.learners.network.conduct import FederationError, InProcess, conduct
+from hockeystick.learners.network.protocol import FederationError, InProcess, conduct
 from hockeystick.mechanisms import NoisyMax, ReleaseNoise, SimulationNoise
 
 ALARM = 1e-6

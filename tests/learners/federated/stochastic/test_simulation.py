@@ -14,7 +14,7 @@ from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily, SquaredDistances, SquaredProducts
 from hockeystick.learners.federated.stochastic.phase import score_noise, summed_noise
-from hockeystick.learners.federated.stochastic.plan import places
+from hockeystick.learners.federated.stochastic.privacy_plan import places
 from hockeystick.mechanisms import NoisyMax
 
 ALARM, FAMILIES, data = cases.ALARM, cases.FAMILIES, cases.data

@@ -10,8 +10,8 @@ from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import LazyExperts
-from hockeystick.learners.experts import batch_sums, loss_batches
-from hockeystick.learners.experts.loss_batches import Batches
+from hockeystick.learners.experts import batch_sums, batches
+from hockeystick.learners.experts.batches import Batches
 from hockeystick.learners.lazy import exact_marginals
 from hockeystick.learners.lazy.experts import lazy_run
 from hockeystick.learners.lazy.experts.lazy_chain import substreams
@@ -88,7 +88,7 @@ def test_run_is_the_algorithm_step_by_step(fresh, rounds, experts, batch, rate, 
     cuts = np.sort(np.random.default_rng(seed).integers(0, rounds + 1, 3))
     for stream in (losses, losses.astype(np.float32), iter(np.split(losses, cuts))):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loss_batches, "_FEW_BYTES", few)
+            patch.setattr(batches, "_FEW_BYTES", few)
             run = learner.run(stream, np.random.default_rng(seed))
         found = run.transcript
         assert found.actions[0].tolist() == [row[0] for row in expected]

@@ -21,8 +21,8 @@ from hockeystick.accounting import (
 from hockeystick.accounting.budgets.filters import BudgetExceededError
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.measures.box_deviation import box_deviation
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
+from hockeystick.learners.smoothed.measures.uniform_deviation import box_deviation
 from hockeystick.learners.smoothed.queries.query_release import QueryRelease, sampling_deviation
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 

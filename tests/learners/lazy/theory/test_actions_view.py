@@ -12,7 +12,7 @@ from divergences import larger_hockey_stick
 from hockeystick.accounting import InvalidArgumentError, delta
 from hockeystick.learners import LazyExperts
 from hockeystick.learners.lazy import LazyChain, actions_epsilon, exact_actions_loss
-from hockeystick.learners.lazy.theory.actions_epsilon import _event, look_probability
+from hockeystick.learners.lazy.theory.actions_view import _event, look_probability
 
 State = tuple[int, int | None, int, np.ndarray]
 

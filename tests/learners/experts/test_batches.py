@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners import FedSVT, LazyExperts, LimitedUpdates, MultiplicativeWeights, NoisyHedge
-from hockeystick.learners.experts import loss_batches as module
+from hockeystick.learners.experts import batches as module
+from hockeystick.learners.experts.batches import column_sums, loss_batches
 from hockeystick.learners.experts.expert_losses import batch_sums, checked_losses
-from hockeystick.learners.experts.loss_batches import column_sums, loss_batches
 
 
 def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool = False) -> np.ndarray:

@@ -19,9 +19,9 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array
-from hockeystick.learners.federated.one_good_expert.release import ExactCourse, SVTRelease
+from hockeystick.learners.federated.one_good_expert.releases import ExactCourse, SVTRelease
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
-from hockeystick.learners.network.conduct import Communication, Request, Server, State, substream
+from hockeystick.learners.network.protocol import Communication, Request, Server, State, substream
 from hockeystick.mechanisms.randomness.noise import Noise
 
 _FIRST, _LIMIT, _QUERY, _DRAW = range(4)  # purposes of the substreams

@@ -18,7 +18,7 @@ import hockeystick.mechanisms.randomness.noise
 from hockeystick._runs.bundled_data import DATA, classifier_errors, logistic_losses
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import Ball, exact_loss, paper_epsilon
-from hockeystick.learners.lazy.theory.actions_epsilon import actions_epsilon
+from hockeystick.learners.lazy.theory.actions_view import actions_epsilon
 from hockeystick.learners.lazy.theory.printed_guarantee import paper_epsilon_convex
 
 PLAN = shlex.split("--plan --rounds 200 --experts 4 --batch 2 --eta 0.05 --fake-switch 0.3 --delta 1e-3")
@@ -435,7 +435,7 @@ def test_help() -> None:
 @pytest.mark.statistical
 def test_help_loads_no_numerics() -> None:
     code = (
-        "import sys; from hockeystick._cli.main import cli\n"
+        "import sys; from hockeystick._cli.program import cli\n"
         "try: cli.main(['run', 'lazy-experts', '--help'])\n"
         "except SystemExit: print('numpy' in sys.modules)"
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.mechanisms.randomness.geometric_digits import LARGEST_SCALE, Digit, Words, geometric_digits
+from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE, Digit, Words, geometric_digits
 
 FALSE_ALARM = 1e-6
 ONES = 2**64 - 1

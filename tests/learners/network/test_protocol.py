@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Laplace
-from hockeystick.learners.network.conduct import (
+from hockeystick.learners.network.protocol import (
     Client,
     Communication,
     FederationError,

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.smoothed.measures.box_deviation import box_deviation
+from hockeystick.learners.smoothed.measures.uniform_deviation import box_deviation
 
 
 def boxes(points: int, d: int) -> Any:

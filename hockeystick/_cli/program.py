@@ -17,19 +17,19 @@ from typing import Any, NoReturn
 
 import click
 
-from hockeystick._cli.commands.account import account
-from hockeystick._cli.commands.audit import audit
-from hockeystick._cli.commands.calibrate import calibrate
-from hockeystick._cli.commands.catalogue import catalogue
-from hockeystick._cli.commands.completion import completion
-from hockeystick._cli.commands.demo import demo
-from hockeystick._cli.commands.graph import graph
-from hockeystick._cli.commands.kl import kl
-from hockeystick._cli.commands.release import release
-from hockeystick._cli.commands.report import report
-from hockeystick._cli.commands.search import search
+from hockeystick._cli.commands.account import account_command
+from hockeystick._cli.commands.audit import audit_command
+from hockeystick._cli.commands.calibrate import calibrate_command
+from hockeystick._cli.commands.catalogue import catalogue_command
+from hockeystick._cli.commands.completion import completion_command
+from hockeystick._cli.commands.demo import demo_command
+from hockeystick._cli.commands.graph import graph_command
+from hockeystick._cli.commands.kl import kl_command
+from hockeystick._cli.commands.release import release_command
+from hockeystick._cli.commands.report import report_command
+from hockeystick._cli.commands.search import search_command
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
-from hockeystick._cli.learners.run import run
+from hockeystick._cli.learners.lazy import run
 
 COULD_NOT_RUN = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -166,18 +166,18 @@ def cli(ctx: click.Context) -> int:
 
 
 for _command in (
-    account,
-    audit,
-    calibrate,
-    catalogue,
-    completion,
-    demo,
-    graph,
-    kl,
-    release,
-    report,
+    account_command,
+    audit_command,
+    calibrate_command,
+    catalogue_command,
+    completion_command,
+    demo_command,
+    graph_command,
+    kl_command,
+    release_command,
+    report_command,
     run,
-    search,
+    search_command,
 ):
     cli.add_command(_command)
 

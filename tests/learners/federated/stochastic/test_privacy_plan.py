@@ -12,7 +12,7 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, GraphError, InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.events.catalogue import Laplace, NonPrivate, compose
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.plan import (
+from hockeystick.learners.federated.stochastic.privacy_plan import (
     models_of,
     phase_event,
     place_event,

@@ -12,7 +12,7 @@ from scipy import special
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.lazy import Ball, Box, ConvexLosses, LinearLosses, RegressionLosses, RegularizedWeights
-from hockeystick.learners.lazy.convex.ratio_tails import RatioTails, ratio_tails
+from hockeystick.learners.lazy.convex.log_ratio_bounds import RatioTails, ratio_tails
 
 WEIGHTS = RegularizedWeights.of_replacement(1e-4, regularisation=1e4, lipschitz=1.0)
 GIVEN = {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.destinations import ResultFiles, output_file, result_files, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, private_file, together
-from hockeystick._cli.frame.result_files import ResultFiles, output_file, result_files, write
 from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,

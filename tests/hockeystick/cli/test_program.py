@@ -13,7 +13,7 @@ from command_line import assert_refused, run
 
 from hockeystick._cli.frame.option_types import Count, Real
 from hockeystick._cli.frame.streams import one_line
-from hockeystick._cli.main import cli
+from hockeystick._cli.program import cli
 
 
 def process(*args: str, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,7 @@ def test_usage_errors_are_one_line_with_a_hint(args: list[str], said: str) -> No
 @pytest.mark.statistical
 def test_help_and_version_import_nothing_heavy() -> None:
     code = (
-        "import sys; from click.testing import CliRunner; from hockeystick._cli.main import cli\n"
+        "import sys; from click.testing import CliRunner; from hockeystick._cli.program import cli\n"
         "for args in ('--help', '--version', 'audit --help', 'search --help', 'catalogue run --help'):\n"
         "    assert CliRunner().invoke(cli, args.split()).exit_code == 0\n"
         "print(sorted({'numpy', 'scipy', 'rich', 'networkx', 'hockeystick.accounting'} & sys.modules.keys()))"
