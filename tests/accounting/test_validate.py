@@ -10,7 +10,7 @@ import pytest
 from hockeystick.accounting import InvalidArgumentError, validate
 
 
-def test_infinite_numbers_are_taken_where_they_mean_something() -> None:
+def test_infinite_numbers_are_accepted_where_they_are_meaningful() -> None:
     both = [-np.inf, 0.0, np.inf]
     np.testing.assert_array_equal(validate.array("x", both, infinite=True), both)
     np.testing.assert_array_equal(validate.array("x", [1, 2], infinite=True), [1.0, 2.0])
@@ -37,7 +37,7 @@ def test_infinite_numbers_are_taken_where_they_mean_something() -> None:
         ([1.0, 2.0], {"low": 1.5}, "out of range"),
     ],
 )
-def test_what_is_no_such_array_is_refused(value: Any, wanted: dict[str, Any], said: str) -> None:
+def test_invalid_arrays_are_refused(value: Any, wanted: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         validate.array("x", value, **wanted)
 

@@ -224,7 +224,7 @@ def test_noise_in_floating_point_leaks_through_its_bits_only(confidence: float) 
 
 @pytest.mark.parametrize("bits", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_rounded_noise_leaks_no_bits_whether_it_is_enough_or_not(bits: bool, scale: float) -> None:
+def test_rounded_noise_never_leaks_through_its_bits(bits: bool, scale: float) -> None:
     verdict = checked(on_a_grid(laplace(scale)), 20_000, confidence=SURE, bits=bits)
 
     assert verdict.refuted is (scale < 1)
@@ -239,14 +239,14 @@ def test_too_little_noise_in_floating_point_leaks_as_well() -> None:
     assert verdict.float_leak
 
 
-def test_values_that_differ_are_no_leak_of_bits() -> None:
+def test_different_values_are_not_reported_as_a_leak_of_bits() -> None:
     verdict = checked(lambda d, r: float(d), 1000)
 
     assert verdict.refuted
     assert not verdict.float_leak
 
 
-def test_the_grid_hides_what_lies_between_its_points() -> None:
+def test_the_grid_hides_differences_between_its_points() -> None:
     def fine_structure(data: int, rng: np.random.Generator, runs: int) -> np.ndarray:
         return rng.integers(5, size=runs) * 1e-3 + 1e-5 * data
 
@@ -298,7 +298,7 @@ def test_the_two_data_sets_get_different_noise() -> None:
 
 @pytest.mark.parametrize("samples", [20, 21, 999, 1000])
 @pytest.mark.parametrize("target", [laplace(1.0), lambda d, r: d + r.laplace()], ids=["vectorised", "single"])
-def test_as_many_outputs_are_drawn_as_the_verdict_says(target: Any, samples: int) -> None:
+def test_the_verdict_states_the_number_of_outputs_drawn(target: Any, samples: int) -> None:
     seen: list[tuple[int, int]] = []
 
     verdict = checked(target, samples, progress=lambda done, total: seen.append((done, total)))
@@ -319,7 +319,7 @@ def test_the_default_number_of_samples_of_a_vectorised_target() -> None:
     assert verdict.epsilon_lower > 0.9
 
 
-def test_a_slow_target_gets_as_many_samples_as_fit_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_target_gets_fewer_default_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that runs with the target's calls, a tenth of a second each."""
     now = 0.0
 
@@ -341,7 +341,7 @@ def test_a_slow_target_gets_as_many_samples_as_fit_the_time(monkeypatch: pytest.
     assert (again.count_p, again.count_q, again.event) == (verdict.count_p, verdict.count_q, verdict.event)
 
 
-def test_outcomes() -> None:
+def test_outcomes_follow_from_the_counts() -> None:
     def outcome(claim: Claim, samples: int) -> str:
         return checked(laplace(1.0), samples, claim=claim).outcome
 
@@ -351,7 +351,7 @@ def test_outcomes() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["inconclusive", "consistent"])
-def test_inconclusive_is_what_could_not_have_found_a_violation_near_the_claim(outcome: str) -> None:
+def test_an_audit_that_cannot_detect_a_violation_near_the_claim_is_inconclusive(outcome: str) -> None:
     samples = {"inconclusive": 100, "consistent": 5000}[outcome]
     verdict = checked(laplace(1.0), samples)
 
@@ -359,7 +359,7 @@ def test_inconclusive_is_what_could_not_have_found_a_violation_near_the_claim(ou
     assert (verdict.detectable_epsilon > 2.0) is (outcome == "inconclusive")
 
 
-def test_what_a_curve_could_have_shown_is_said_where_it_was_tested() -> None:
+def test_the_detectable_epsilon_of_a_curve_is_at_the_tested_delta() -> None:
     """At the point of the curve that was tested, and not below the claim there."""
     verdict = checked(gaussian(SIGMA), 20_000, claim=CURVE, neighbours=(0.0, 1.0), confidence=SURE)
 
@@ -499,7 +499,7 @@ def test_a_bracket_counts_by_its_upper_end() -> None:
     "guarantee",
     [5, None, Curve(at_zero=math.nan), Curve(least=math.inf), Curve(at_zero=-1.0), accounting.Gaussian(1.0)],
 )
-def test_what_is_no_curve_is_refused(guarantee: Any) -> None:
+def test_invalid_curves_are_refused(guarantee: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         Claim.curve(guarantee, 0.0 if isinstance(guarantee, accounting.Gaussian) else 1e-6)
 
@@ -531,7 +531,7 @@ def test_an_infinite_detectable_epsilon_is_null_in_json() -> None:
 
 
 @pytest.mark.statistical
-def test_the_summary_says_what_was_found_and_never_that_a_claim_holds() -> None:
+def test_the_summary_states_the_finding_and_never_that_a_claim_holds() -> None:
     refuted = refuted_verdict()
     summary = str(refuted)
 
@@ -633,7 +633,7 @@ def test_a_mechanism_states_its_own_claim():
         audit(lambda data, rng: rng.random(), neighbours=(0, 1), samples=100, rng=1)
 
 
-def test_a_verdict_says_how_many_samples_an_under_claim_would_take() -> None:
+def test_a_verdict_states_the_samples_to_detect_an_under_claim() -> None:
     verdict = checked(laplace(1.0), 20_000)
     needed = dict(verdict.samples_to_detect((1.1, 1.3, 1.5)))
 
@@ -649,7 +649,7 @@ def test_no_factor_makes_a_violation_of_nothing() -> None:
     assert verdict.samples_to_detect() == ()
 
 
-def test_an_event_that_is_always_there_can_not_show_more() -> None:
+def test_a_certain_event_cannot_show_a_violation() -> None:
     verdict = checked(laplace(1.0), 2000)
 
     assert dict(verdict.samples_to_detect((50.0,))) == {50.0: math.inf}

@@ -60,7 +60,7 @@ def test_pieces_are_kept_and_add_up(tmp_path: Path) -> None:
     assert calibration.calibrated(other, 40 * size, work, kept=True) == {}
 
 
-def test_a_bound_that_forgets_half_of_its_error_is_seen() -> None:
+def test_a_bound_with_half_of_its_error_is_detected() -> None:
     """At 500 audits a rate near a quarter is far above any chance of 0.05: the line says NO."""
     mine = bound(no_correction, (laplace(1.0), randomised_response(1.0)))
     found = calibration.calibrated(mine, 500, None)
@@ -96,7 +96,7 @@ def test_the_page_keeps_the_lines_of_bounds_that_were_not_run_again(
     assert "there are a, b" in capsys.readouterr().err
 
 
-def test_a_lower_level_is_judged_by_itself() -> None:
+def test_a_lower_level_is_judged_separately() -> None:
     """A twentieth is too much for a bound whose share of the level is a tenth of that."""
     mine = bound(never, (laplace(1.0),), part=0.1)
     holds, line = calibration.row(mine, {"one": calibration.Rate(25, 500)}, family=1)

@@ -16,7 +16,7 @@ compatibility = benchmark("compatibility")
 main = compatibility.main
 
 
-def test_every_promised_python_has_a_row() -> None:
+def test_every_supported_python_has_a_row() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [text.rsplit(" ", 1)[1] for text in project["classifiers"] if "Python :: 3." in text]
     assert (*(f"{version}-newest" for version in named), f"{named[0]}-oldest") == compatibility.ROWS
@@ -43,9 +43,7 @@ def test_a_missing_interpreter_is_no_failure_and_a_failed_installation_is(
     assert "| 3.11 | oldest | not installed | no wheel for this |" in capsys.readouterr().out
 
 
-def test_the_oldest_row_is_no_row_if_something_newer_was_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_row_fails_if_something_newer_was_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
 
     def uv(*arguments: str) -> str:
@@ -60,7 +58,7 @@ def test_the_oldest_row_is_no_row_if_something_newer_was_installed(
     assert compatibility.above_floors({"numpy": "1.26.0", "pytest": "8.1.1"}) == ""
 
 
-def test_what_pytest_counted() -> None:
+def test_the_counts_of_pytest_are_read() -> None:
     counted = compatibility.counted
     assert counted("....\n=== 2 failed, 14 passed in 709.34s (0:11:49) ===\n") == "2 failed, 14 passed"
     assert counted("3 passed, 1 skipped in 0.10s\nException ignored in x\n") == "3 passed, 1 skipped"
@@ -69,6 +67,6 @@ def test_what_pytest_counted() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--only", "2.7-*"], ["--only", "3.12-*", "--write"]])
-def test_bad_arguments(arguments: list[str], tmp_path: Path) -> None:
+def test_bad_arguments_are_refused(arguments: list[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         main([*arguments, "--work", str(tmp_path)])

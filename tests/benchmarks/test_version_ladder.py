@@ -77,12 +77,12 @@ def test_the_sampler_script_knows_nothing_of_this_package() -> None:
 @pytest.mark.parametrize(
     "changes", [{"neighbours": None}, {"significance": 0.05}, {"expect": "blue"}], ids=["neither", "both", "colour"]
 )
-def test_a_row_that_is_none_is_refused(changes: dict[str, Any]) -> None:
+def test_an_invalid_row_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         row(**changes)
 
 
-def test_an_auditor_is_red_if_it_is_wrong_more_often_than_it_says() -> None:
+def test_an_auditor_is_red_if_it_errs_more_often_than_stated() -> None:
     auditor = row(neighbours=None, significance=0.05)
     bounds = np.where(np.arange(200) < 40, 1.5, 0.5)
 
@@ -93,9 +93,7 @@ def test_an_auditor_is_red_if_it_is_wrong_more_often_than_it_says() -> None:
     assert "40 of 200" in wrong.found
 
 
-def test_what_was_drawn_is_kept_and_drawn_again_if_the_row_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_are_stored_and_drawn_again_if_the_row_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     drawn: Counter[str] = Counter()
 
@@ -120,7 +118,7 @@ def test_what_was_drawn_is_kept_and_drawn_again_if_the_row_changed(
     assert list(drawn.values()) == [1, 2, 1]
 
 
-def test_packages_that_cant_be_installed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_that_cannot_be_installed_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder.venv, "create", lambda folder, **options: Path(folder).mkdir(parents=True))
     commands = []
 
@@ -143,7 +141,7 @@ def test_packages_that_cant_be_installed_are_reported(tmp_path: Path, monkeypatc
     assert ladder.environment(("nothing==1",), tmp_path).parents[1] == folder and len(commands) == 2
 
 
-def test_the_command_draws_audits_and_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_draws_audits_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     corpus = tmp_path / "corpus.toml"
     corpus.write_text(TOML, encoding="utf-8")
 

@@ -25,7 +25,7 @@ def homes() -> dict[str, str]:
     }
 
 
-def test_the_face_is_what_type_checkers_see() -> None:
+def test_the_public_names_are_those_that_type_checkers_see() -> None:
     assert set(hs.__all__) == set(homes()) and len(set(hs.__all__)) == len(hs.__all__)
     assert dir(hs) == sorted(hs.__all__)
 

@@ -184,7 +184,7 @@ def test_a_fraction_that_is_nearly_whole_is_not_whole() -> None:
 # --- what was untyped, or not a number -------------------------------------------------------------------------------
 
 
-def test_what_was_untyped_is_refused_in_words() -> None:
+def test_untyped_input_is_refused_with_a_message() -> None:
     with pytest.raises(InvalidArgumentError, match=r"^k=.* bits>: does not fit in a float"):
         mechanisms.TopK(1.0, k=DIGITS)
     with pytest.raises(InvalidArgumentError, match="asks for an array of more than"):

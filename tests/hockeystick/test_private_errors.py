@@ -117,7 +117,7 @@ def given(row: Row, method: str, call: Callable[..., Any]) -> dict[str, Any] | N
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
-def test_no_error_tells_the_data(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_shows_the_data(name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     row, told, untyped, asked = ROWS[name], [], [], 0
     with warnings.catch_warnings(record=True) as warned:
@@ -164,7 +164,7 @@ def takes_data(name: str) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("parts", [(mechanisms,), LEARNERS], ids=["mechanisms", "learners"])
-def test_whatever_takes_data_is_tried(parts: tuple[ModuleType, ...]) -> None:
+def test_every_function_that_takes_data_is_tried(parts: tuple[ModuleType, ...]) -> None:
     untried = {}
     for name in public(*parts):
         if name in EXEMPT:
@@ -184,7 +184,7 @@ def test_whatever_takes_data_is_tried(parts: tuple[ModuleType, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(EXEMPT))
-def test_exemptions_are_of_what_there_is(name: str) -> None:
+def test_exemptions_name_existing_functions(name: str) -> None:
     owner = name.split(".")[0]
     assert EXEMPT[name] and owner in PUBLIC
     if "(" in name:
@@ -264,7 +264,7 @@ def test_the_command_line_prints_no_data(command: str, folder: Path) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ["classifier", "net", "queries", "divergence", "labels"])
-def test_estimators_tell_no_data(name: str) -> None:
+def test_estimators_show_no_data(name: str) -> None:
     pytest.importorskip("sklearn")
     pytest.importorskip("pyarrow")
     from estimator_instances import MADE

@@ -79,7 +79,7 @@ def test_the_steps_of_the_skellam_loss_are_below_their_bound(variance):
             assert mpmath.log(here**2 / (before * after)) < bound
 
 
-def test_one_method_asked_for_computes_no_other(monkeypatch):
+def test_an_explicit_method_computes_no_other_one(monkeypatch):
     """The zCDP parameter of noise given as a table takes a search over orders; it was made for every method."""
     calls = spied(monkeypatch, integer_noise_tables, "steepest")
     event = events.DiscreteGaussian(3.3125).noise()
@@ -355,7 +355,7 @@ def test_a_target_that_leaves_the_floats_is_refused(call):
         call()
 
 
-def test_no_plan_of_a_net_is_sought_where_every_choice_is_as_good_as_none(monkeypatch):
+def test_a_net_is_not_planned_if_every_choice_is_vacuous(monkeypatch):
     calls = spied(monkeypatch, net_bounds, "net_bound")
     with pytest.raises(InvalidArgumentError, match="too few"):
         learners.smoothed.plan_net(vc_dimension=10**6, sigma=1e-300, records=10**6, epsilon=1e-12, failure=1e-300)

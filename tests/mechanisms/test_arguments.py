@@ -132,7 +132,7 @@ def test_runs_and_generators_are_checked(mechanism: Any, good: Any) -> None:
         (LazySwitch(**COIN), [True], 0.0, NAN, "value1"),
     ],
 )
-def test_log_likelihood_ratios_of_what_was_never_an_output_are_refused(
+def test_log_likelihood_ratios_of_impossible_outputs_are_refused(
     mechanism: Any, output: Any, v0: Any, v1: Any, argument: str
 ) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
@@ -149,12 +149,12 @@ def test_log_likelihood_ratios_of_what_was_never_an_output_are_refused(
         lambda: AboveThreshold(0.0, threshold_scale=1e-300, query_scale=1.0, sensitivity=1e300),
     ],
 )
-def test_noise_that_is_none_at_all_is_refused_at_construction(make: Callable[[], Any]) -> None:
+def test_zero_noise_is_refused_at_construction(make: Callable[[], Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         make()
 
 
-def test_numbers_of_other_types_are_taken_alike() -> None:
+def test_numbers_of_other_types_are_equivalent() -> None:
     assert Laplace(2) == Laplace(2.0) == Laplace(np.float64(2)) == Laplace(Fraction(4, 2))  # type: ignore[arg-type]
     assert hash(Laplace(2)) == hash(Laplace(2.0))
 

@@ -104,12 +104,12 @@ def name(given: object) -> str:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=name)
 class TestContract:
-    def test_protocol(self, mechanism: AuditableMechanism) -> None:
+    def test_every_mechanism_satisfies_the_protocol(self, mechanism: AuditableMechanism) -> None:
         assert isinstance(mechanism, Mechanism) and isinstance(mechanism, AuditableMechanism)
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)
 
-    def test_value_semantics(self, mechanism: Any) -> None:
+    def test_mechanisms_are_values(self, mechanism: Any) -> None:
         assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
         with pytest.raises(AttributeError):
             mechanism.sensitivity = 3.0
@@ -136,7 +136,7 @@ class TestContract:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("mechanism", "twin"), CATALOGUE, ids=name)
-def test_audit_refutes_half_the_noise_and_not_the_whole(
+def test_audit_refutes_half_the_noise_and_not_the_full_noise(
     mechanism: AuditableMechanism, twin: AuditableMechanism
 ) -> None:
     """Both are tested against the stated curve; a true claim is refuted with probability at most 1e-6."""
@@ -201,7 +201,7 @@ def test_check_mechanism_names_the_fault(fault: str, message: str) -> None:
     check_mechanism(Broken("none"), 3.0)
 
 
-def test_what_is_no_mechanism_is_told_apart() -> None:
+def test_objects_that_are_not_mechanisms_are_recognised() -> None:
     assert not isinstance(accounting.PureDP(1.0), Mechanism)
     assert isinstance(Broken("none"), Mechanism) and not isinstance(Broken("none"), AuditableMechanism)
 

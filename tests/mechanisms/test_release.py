@@ -141,7 +141,7 @@ def test_simulated_releases_repeat_and_secure_ones_do_not() -> None:
             SimulationNoise(seed)
 
 
-def test_a_name_without_a_ledger_is_a_slip() -> None:
+def test_a_name_without_a_ledger_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="ledger"):
         Laplace(2.0).release(3, name="count", noise=SimulationNoise(1))
     with pytest.raises(InvalidArgumentError, match="ledger"):

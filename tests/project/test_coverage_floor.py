@@ -83,12 +83,12 @@ def test_the_files_that_miss_most_come_first(tmp_path: Path) -> None:
         (None, "no report to go by"),
     ],
 )
-def test_a_report_that_can_not_tell_is_refused(files: object, words: str, tmp_path: Path) -> None:
+def test_an_incomplete_report_is_refused(files: object, words: str, tmp_path: Path) -> None:
     said = floor(tmp_path / "report.json", files)
     assert said.returncode == 1 and words in said.stderr and "Traceback" not in said.stderr
 
 
-def test_what_is_measured_and_what_is_left_out() -> None:
+def test_the_settings_state_measured_and_omitted_files() -> None:
     """A file that coverage leaves out needs a package that the tests' environment lacks."""
     run = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["coverage"]["run"]
     assert run["branch"] is True and run["source_pkgs"] == ["hockeystick.accounting", "hockeystick.audits"]

@@ -194,7 +194,7 @@ def test_the_forms_of_commands_name_options_that_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_what_the_reader_runs_exists(page: Path) -> None:
+def test_programs_and_options_for_the_reader_exist(page: Path) -> None:
     """In ``bash``: our modules, and the options that they are given. Programs of others are on a list."""
     others = {
         "pip",
@@ -251,7 +251,7 @@ def test_lines_that_were_not_printed_are_found() -> None:
     assert not_printed("seed 7, 0.12 s\nclaim\n", printed) == ["claim"]
 
 
-def test_the_checks_find_something() -> None:
+def test_the_parts_of_the_checks_work() -> None:
     readme = list(blocks(ROOT / "README.md"))
 
     assert {language for language, _, _ in readme} == {"python", "console", "bash"}

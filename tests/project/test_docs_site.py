@@ -78,11 +78,11 @@ def imported_names(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
-def test_what_a_page_imports_is_on_an_api_page(page: Path) -> None:
+def test_names_imported_by_a_page_are_on_an_api_page(page: Path) -> None:
     assert {full for full in imported_names(page.read_text(encoding="utf-8")) if not described(full)} == set()
 
 
-def test_a_module_of_the_face_that_says_what_is_public_is_on_an_api_page() -> None:
+def test_public_modules_are_on_an_api_page() -> None:
     """``hockeystick.events`` gathers what is described under accounting."""
     says_so = re.compile(r"^(__getattr__, __dir__, )?__all__", re.MULTILINE)
     paths = [*(ROOT / "hockeystick").glob("[a-z]*.py"), ROOT / "hockeystick" / "estimators" / "__init__.py"]
@@ -93,7 +93,7 @@ def test_a_module_of_the_face_that_says_what_is_public_is_on_an_api_page() -> No
     assert "estimators" in files
 
 
-def test_what_is_on_no_page_is_found() -> None:
+def test_names_on_no_page_are_found() -> None:
     text = "import hockeystick._runs.demo\nfrom hockeystick.accounting.engines import contour_integral\n"
     text += "from hockeystick.accounting import Gaussian as Noise\n"
     text += (
@@ -110,7 +110,7 @@ def test_what_is_on_no_page_is_found() -> None:
     }
 
 
-def test_the_names_of_a_module_by_itself() -> None:
+def test_names_of_a_module_are_listed() -> None:
     assert names.public_in("hockeystick.estimators")[0] == "PrivateClassifier"
     assert {"costs", "to_mermaid"} < set(names.public_in("hockeystick.accounting.graph.drawing.mermaid"))
     assert "AccountantGraph" not in names.public_in(
@@ -147,7 +147,7 @@ def test_a_public_name_knows_its_home() -> None:
         ("numpy.random.Generator", None, None),
     ],
 )
-def test_what_a_name_means(written: str, package: str | None, meant: str | None) -> None:
+def test_names_resolve_to_their_objects(written: str, package: str | None, meant: str | None) -> None:
     assert names.meant(written, package) == meant
 
 
@@ -218,7 +218,7 @@ def test_a_member_without_a_docstring_is_found() -> None:
     assert undocumented(Derived) == ["other", "made", "silent"]
 
 
-def test_every_name_of_the_face_is_on_its_page() -> None:
+def test_every_public_name_is_on_its_page() -> None:
     import hockeystick
 
     page = (DOCS / "api" / "hockeystick.md").read_text(encoding="utf-8")

@@ -54,7 +54,7 @@ def test_imports_point_down_the_floors(lint: Callable[[Path], subprocess.Complet
     assert found.returncode == 0, found.stdout
 
 
-def test_a_floor_upside_down_is_noticed(
+def test_an_inverted_floor_is_detected(
     lint: Callable[[Path], subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     contract = next(one for one in contracts() if one["name"] == "accounting")
@@ -78,7 +78,7 @@ def test_every_package_of_packages_has_floors() -> None:
     } <= floors
 
 
-def test_no_module_imports_itself_by_a_detour(house: ModuleType) -> None:
+def test_no_module_imports_itself_indirectly(house: ModuleType) -> None:
     graph = house.arrows()
 
     assert graph.number_of_edges() > 2000
@@ -86,16 +86,16 @@ def test_no_module_imports_itself_by_a_detour(house: ModuleType) -> None:
     assert house.cycles(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])) == [["a", "b", "c"]]
 
 
-def test_folders_are_small_and_say_what_they_are_for(house: ModuleType) -> None:
+def test_folders_are_small_and_have_a_description(house: ModuleType) -> None:
     assert house.crowded() == {}
     assert house.without_sentence() == []
 
 
-def test_functions_fit_a_screen(house: ModuleType) -> None:
+def test_functions_are_at_most_80_lines_long(house: ModuleType) -> None:
     assert house.long_functions() == {}
 
 
-def test_factors_against_round_off_say_what_they_cover(house: ModuleType) -> None:
+def test_factors_against_round_off_have_a_reason(house: ModuleType) -> None:
     bare, factors = house.unexplained()
     assert len(bare) <= house.UNEXPLAINED, bare
     assert factors > 200  # it finds them
@@ -124,7 +124,7 @@ def test_factors_against_round_off_are_found(house: ModuleType, line: str, found
     assert all(house.safety_factors(f"# why\n\n\ny = {line}\n").values())
 
 
-def test_what_breaks_a_rule_is_found(house: ModuleType, tmp_path: Path) -> None:
+def test_violations_of_a_rule_are_found(house: ModuleType, tmp_path: Path) -> None:
     for part in (*house.PARTS, "tests", "benchmarks"):
         (tmp_path / part).mkdir()
         (tmp_path / part / "__init__.py").write_text('"""Is for this."""\n')
@@ -174,11 +174,11 @@ def test_public_names_have_examples(house: ModuleType, tmp_path: Path) -> None:
         ('raise ValueError("there is no file; y is no larger than z")', 0),
     ],
 )
-def test_wording_that_nobody_would_write_is_found(house: ModuleType, text: str, found: int) -> None:
+def test_forbidden_wording_is_found(house: ModuleType, text: str, found: int) -> None:
     assert len(house.wording(text)) == found
 
 
-def test_code_is_counted_without_words_about_it(house: ModuleType, tmp_path: Path) -> None:
+def test_code_is_counted_without_comments_and_docstrings(house: ModuleType, tmp_path: Path) -> None:
     for part in house.PARTS:
         (tmp_path / part).mkdir()
     (tmp_path / "audits" / "x.py").write_text(
@@ -209,7 +209,7 @@ def drawing(folder: Path) -> list[str]:
     ]
 
 
-def test_accounting_draws_no_numbers() -> None:
+def test_accounting_does_not_draw_random_numbers() -> None:
     assert drawing(ROOT / "accounting") == []
 
 
@@ -222,7 +222,7 @@ def test_accounting_draws_no_numbers() -> None:
         "import numpy as np\nrng = np.random.default_rng()",
     ],
 )
-def test_a_drawing_is_found(text: str, tmp_path: Path) -> None:
+def test_a_random_draw_in_accounting_is_found(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(text)
 
     assert len(drawing(tmp_path)) == 1

@@ -44,7 +44,7 @@ from hockeystick.mechanisms import Laplace as LaplaceMechanism
 @pytest.mark.statistical
 @given(eps=st.floats(0.05, 10), log_delta=st.floats(-12, -3), count=st.sampled_from([1, 30, 10_000]))
 @settings(deadline=None, max_examples=30)
-def test_gaussian_noise_is_the_closed_forms(eps, log_delta, count):
+def test_calibrated_gaussian_noise_agrees_with_the_closed_form(eps, log_delta, count):
     target = EpsilonDelta(eps, 10**log_delta)
     found = calibrate(lambda sigma: compose((Gaussian(sigma), count)), target)
     truth = math.sqrt(count) * dp_accounting.get_sigma_gaussian(eps, 10**log_delta)
@@ -70,7 +70,7 @@ def test_pure_privacy_at_delta_zero():
 
 
 @pytest.mark.statistical
-def test_a_parameter_may_work_the_other_way():
+def test_cost_may_increase_with_the_parameter():
     found = calibrate(lambda eps: compose((PureDP(eps), 10)), EpsilonDelta(2.0), guess=5.0)
     assert (
         found.rejected is not None
@@ -88,7 +88,7 @@ def test_whole_numbers_within_a_domain_that_ends_between_two():
     assert found.value == 3 and found.rejected is None
 
 
-def test_whole_numbers():
+def test_integer_parameters_are_calibrated():
     target = EpsilonDelta(1.0, 1e-6)
     found = calibrate(lambda n: compose((Gaussian(20.0), int(n))), target, integer=True, guess=3)
     assert isinstance(found.value, float) and found.value == int(found.value)
@@ -127,7 +127,7 @@ def test_the_whole_domain_may_meet_the_target():
 
 
 @pytest.mark.parametrize("guess", [1e-6, 1e-3, 1e4, 1e8])
-def test_a_bad_guess_costs_time_only(guess):
+def test_a_bad_guess_only_costs_time(guess):
     found = calibrate(lambda sigma: compose((Gaussian(sigma), 100)), EpsilonDelta(1.0, 1e-6), guess=guess)
     assert found.value == pytest.approx(10 * dp_accounting.get_sigma_gaussian(1.0, 1e-6), rel=2e-6)
 
@@ -148,7 +148,7 @@ def test_renyi_bounds_lead_from_a_poor_guess_to_a_good_start(guess):
     assert calibrate(lambda s: compose((Gaussian(s), 100)), EpsilonDelta(1.0, 1e-6), guess=guess).evaluations <= 14
 
 
-def test_what_cant_be_calibrated_is_refused():
+def test_targets_that_cannot_be_calibrated_are_refused():
     target = EpsilonDelta(1.0, 1e-6)
     with pytest.raises(NumericalError, match="no value"):
         calibrate(lambda sigma: compose(Gaussian(sigma), NonPrivate()), target)
@@ -184,7 +184,7 @@ def test_bad_targets_are_refused(make):
 
 
 @pytest.mark.statistical
-def test_split_of_gaussian_noise_is_lagranges():
+def test_split_of_gaussian_noise_is_the_lagrange_solution():
     weights = np.array([1.0, 16.0, 81.0])
     target = EpsilonDelta(1.0, 1e-6)
     found = split_budget(
@@ -222,7 +222,7 @@ def test_split_over_a_graph_of_two_kinds_beats_the_even_one():
     assert graph(found.values).guarantee().epsilon(1e-6).upper <= 1.0
 
 
-def test_one_parameter_is_calibration():
+def test_a_split_of_one_parameter_agrees_with_calibration():
     found = split_budget(lambda v: Gaussian(v[0]), EpsilonDelta(1.0, 1e-6), cost=lambda v: float(v[0]), guess=[1.0])
     assert found.values[0] == pytest.approx(dp_accounting.get_sigma_gaussian(1.0, 1e-6), rel=2e-6)
 
@@ -266,7 +266,7 @@ def test_a_split_needs_finite_costs():
         )
 
 
-def test_a_value_whose_cost_can_not_be_computed_does_not_meet_the_target():
+def test_a_value_whose_cost_cannot_be_computed_does_not_meet_the_target():
     class Steep:
         refused = 0
 
@@ -289,7 +289,7 @@ def test_a_count_that_costs_next_to_nothing_is_searched_to_its_end():
     assert found.value == pytest.approx(5e11) and found.rejected == found.value + 1
 
 
-def test_the_end_of_a_domain_on_the_private_side_is_no_answer():
+def test_the_private_end_of_a_domain_is_not_an_answer():
     with pytest.raises(NumericalError, match="does the parameter matter"):
         calibrate(lambda n: Laplace(1e17 / n), EpsilonDelta(1.0), low=0.5)
 
@@ -334,7 +334,7 @@ def asked(monkeypatch):
     ("q", "steps", "eps"),
     [(0.5, 100_000, 3.0), (0.5, 10_000_000, 100.0), (1e-4, 10_000_000, 1.0), (0.01, 1_000_000, 0.01), (0.1, 100, 10.0)],
 )
-def test_long_and_dense_trainings_take_few_evaluations(asked, q, steps, eps):
+def test_many_steps_take_few_evaluations(asked, q, steps, eps):
     """The first of these never ended: Rényi δ is 1 at the guess and about it, where inversions are dear."""
     best_bound._epsilon.cache_clear()
     found = calibrate(training(q, steps), EpsilonDelta(eps, 1e-5))
@@ -345,7 +345,7 @@ def test_long_and_dense_trainings_take_few_evaluations(asked, q, steps, eps):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("q", "steps"), [(0.5, 100_000), (0.01, 1_000_000)])
-def test_a_long_trainings_noise_is_that_of_the_central_limit(q, steps):
+def test_noise_for_many_steps_agrees_with_the_central_limit_theorem(q, steps):
     """Over many steps of small losses a sampled Gaussian tends to μ² = T·q²·(e^{1/σ²} − 1) (Bu et al. 2020)."""
     sigma = calibrate(training(q, steps), EpsilonDelta(1.0, 1e-5)).value
     mu = 1 / dp_accounting.get_sigma_gaussian(1.0, 1e-5)
@@ -354,7 +354,7 @@ def test_a_long_trainings_noise_is_that_of_the_central_limit(q, steps):
 
 @pytest.mark.parametrize("steps", [1, 10_000, 10_000_000])
 @pytest.mark.parametrize("eps", [0.01, 1.0, 100.0])
-def test_dense_trainings_noise_is_the_closed_forms_at_the_extremes(asked, steps, eps):
+def test_noise_for_many_steps_is_the_closed_form_at_the_extremes(asked, steps, eps):
     found = calibrate(training(1.0, steps), EpsilonDelta(eps, 1e-10))
     truth = math.sqrt(steps) * float(_gaussian_noise(eps, 1e-10))
     assert truth * (1 - 1e-9) < found.value < truth * (1 + 3e-6)
@@ -389,7 +389,7 @@ def test_a_number_of_steps_and_a_sampling_probability_are_found_as_quickly(asked
 
 
 @pytest.mark.parametrize("target", [EpsilonDelta(1.0, 1e-6), EpsilonDelta(1.0), Advantage(0.1)])
-def test_a_part_that_no_noise_makes_cheaper_is_named_at_once(target):
+def test_a_part_that_does_not_depend_on_the_noise_is_named_at_once(target):
     tried = []
 
     def build(sigma: float):
@@ -402,7 +402,7 @@ def test_a_part_that_no_noise_makes_cheaper_is_named_at_once(target):
     assert isinstance(target, Advantage) or "its own ε at δ = " in str(seen.value) and "is 2;" in str(seen.value)
 
 
-def test_a_fixed_part_that_leaves_something_is_no_obstacle():
+def test_a_fixed_part_that_leaves_some_budget_is_accepted():
     found = calibrate(lambda sigma: compose(Gaussian(sigma), PureDP(0.5)), EpsilonDelta(1.0, 1e-6))
     assert epsilon(found.event, 1e-6).upper <= 1.0
 
@@ -439,7 +439,7 @@ def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
 
 
 @pytest.mark.statistical
-def test_what_takes_too_many_terms_is_refused():
+def test_a_composition_of_too_many_terms_is_refused():
     event = compose((PoissonSampled(0.01, Gaussian(0.01)), 10_000_000))
     for bound in (
         lambda: contour_integral.epsilon(event, 1e-5, work=2.0**26),

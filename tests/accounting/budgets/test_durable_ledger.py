@@ -203,7 +203,7 @@ def test_a_failed_fsync_draws_nothing_and_closes_the_ledger(path, monkeypatch):
 # Sharing --------------------------------------------------------------------------------------------------------------
 
 
-def test_threads_can_not_overspend(path):
+def test_threads_cannot_overspend(path):
     DurableLedger.create(path, ZCDPFilter(1.0))
     shared = DurableLedger.open(path)
     drawn: list[int] = []
@@ -255,7 +255,7 @@ print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children
 
 @pytest.mark.skipif(os.name == "nt", reason="fork is POSIX")
 @pytest.mark.statistical
-def test_eight_processes_can_not_overspend(path):
+def test_eight_processes_cannot_overspend(path):
     DurableLedger.create(path, ZCDPFilter(1.0))
     run = subprocess.run(
         [sys.executable, "-c", RACE, str(path)], check=True, capture_output=True, text=True, timeout=120
@@ -267,7 +267,7 @@ def test_eight_processes_can_not_overspend(path):
     assert len(path.read_text().splitlines()) == 65
 
 
-def test_each_sees_what_the_other_spent(path, tmp_path):
+def test_each_process_sees_the_charges_of_the_other(path, tmp_path):
     one = DurableLedger.create(path, ZCDPFilter(1.0))
     link = tmp_path / "link.ledger"
     link.symlink_to(path)
@@ -291,7 +291,7 @@ def test_each_sees_what_the_other_spent(path, tmp_path):
         RDPFilter.for_target(1.0, 1e-6),
     ],
 )
-def test_a_ledger_comes_back_as_it_was(path, budget):
+def test_a_reopened_ledger_has_the_same_content(path, budget):
     ledger = DurableLedger.create(path, budget)
     event = compose((PureDP(0.01), 3), PureDP(0.02))
     first, second = ledger.reserve(event, note="é\n"), ledger.reserve(PureDP(0.001), count=7)
@@ -366,7 +366,7 @@ def sealed(body: dict[str, object], previous: str = "") -> tuple[bytes, str]:
         {"schema_version": 1, "filter": {"type": "PureFilter", "budget": -1, "failure_delta": 0, "adjacency": "local"}},
     ],
 )
-def test_a_well_sealed_first_line_of_another_schema_is_refused(path, body):
+def test_a_first_line_of_another_schema_with_a_valid_checksum_is_refused(path, body):
     path.write_bytes(sealed(body)[0])
     with pytest.raises(LedgerError, match="damaged"):
         DurableLedger.open(path)
@@ -386,7 +386,7 @@ def test_a_well_sealed_first_line_of_another_schema_is_refused(path, body):
         {"event": {"type": "RandomizedResponse", "epsilon": 0.1, "categories": 2}},
     ],
 )
-def test_a_well_sealed_charge_that_is_none_is_refused(path, changes):
+def test_an_invalid_charge_with_a_valid_checksum_is_refused(path, changes):
     DurableLedger.create(path, ZCDPFilter(1.0))
     header = path.read_bytes()
     charge = {"number": 1, "event": {"type": "ZCDP", "rho": 0.1}, "count": 1, "note": ""}
@@ -417,7 +417,7 @@ def test_a_file_cut_off_or_replaced_while_in_use_is_noticed(path):
         ledger.budget()
 
 
-def test_a_ledger_is_made_once(path):
+def test_a_ledger_file_cannot_be_created_twice(path):
     DurableLedger.create(path, ZCDPFilter(1.0))
     with pytest.raises(LedgerError, match="exists"):
         DurableLedger.create(path, ZCDPFilter(1.0))

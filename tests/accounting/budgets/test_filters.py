@@ -77,7 +77,7 @@ def worst_delta(budget: PrivacyFilter, epsilon: float, menu: tuple[float, ...]) 
         (GDPFilter(1.2), (0.0, 0.5, 1.0, 2.0)),
     ],
 )
-def test_no_adaptive_adversary_gets_past_a_filter(budget, epsilons):
+def test_no_adaptive_adversary_exceeds_a_filters_guarantee(budget, epsilons):
     for epsilon in epsilons:
         attained = worst_delta(budget, epsilon, (1.0, 0.4, 0.25))
         allowed = budget.delta(epsilon)
@@ -92,7 +92,7 @@ def test_a_filter_that_admitted_a_bit_more_would_be_caught():
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
-def test_gaussian_adaptivity_is_free(epsilon):
+def test_adaptive_gaussian_composition_costs_nothing_extra(epsilon):
     """First μ₁; then, only if the first outcome favours one world, all the rest. By quadrature over the outcome."""
     total, first = 1.0, 0.6
     rest = math.sqrt(total**2 - first**2)
@@ -164,14 +164,14 @@ def what_orders_allow(budget, epsilon, slack=0.0):
         return want * (1 + slack)
 
 
-def test_what_an_rdp_filter_promises_is_the_sum_over_orders():
+def test_an_rdp_filter_guarantees_the_union_over_orders():
     budget = RDPFilter((1.5, 4.0, 32.0), (0.2, 0.5, 1.5), failure_delta=1e-9)
     for epsilon in (2.0, 5.0, 40.0):
         assert what_orders_allow(budget, epsilon) <= budget.delta(epsilon) <= what_orders_allow(budget, epsilon, 1e-9)
 
 
 @given(order=st.floats(1.1, 1e3), share=st.floats(0.0, 1.0))
-def test_what_one_order_allows_is_rounded_up(order, share):
+def test_the_budget_at_one_order_is_rounded_up(order, share):
     """Down to a δ of e^-700, whose exponent alone may be off by 1e-13."""
     budget = RDPFilter((order,), (0.5,))
     epsilon = 0.5 + share * 690.0 / (order - 1)
@@ -182,7 +182,7 @@ def test_what_one_order_allows_is_rounded_up(order, share):
 @pytest.mark.parametrize("kind", [ZCDPFilter, GDPFilter, RDPFilter])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-3), (1.0, 1e-6), (8.0, 1e-10)])
 @pytest.mark.parametrize("share", [0.0, 0.5])
-def test_a_filter_for_a_target_keeps_to_it_and_wastes_nothing(kind, epsilon, delta, share):
+def test_a_filter_for_a_target_meets_it_tightly(kind, epsilon, delta, share):
     orders = {"orders": (64.0, 2048.0, 65536.0)} if kind is RDPFilter else {}
     budget = kind.for_target(epsilon, delta, failure_delta=share * delta, **orders)
     assert epsilon * (1 - 1e-5) <= budget.epsilon(delta) <= epsilon
@@ -214,7 +214,7 @@ def test_spending_is_additive_and_never_drifts(budget):
     assert one_by_one == budget.after(event, count=1000).after(event, count=2000)
 
 
-def test_many_small_charges_can_not_overshoot():
+def test_many_small_charges_cannot_exceed_the_budget():
     charge = 0.1 + 2**-40
     fits = math.floor(Fraction(1) * (1 + Fraction(1, 10**12)) / Fraction(charge / 10**6))
     budget = PureFilter(1.0)
@@ -225,7 +225,7 @@ def test_many_small_charges_can_not_overshoot():
     assert budget.epsilon(0.0) >= Fraction(event.epsilon) * fits
 
 
-def test_ten_tenths_fit_into_one_and_the_promise_counts_it():
+def test_ten_tenths_fit_into_one_and_the_guarantee_covers_them():
     budget = PureFilter(1.0)
     for _ in range(10):
         budget = budget.after(PureDP(0.1))
@@ -239,7 +239,7 @@ def test_ten_tenths_fit_into_one_and_the_promise_counts_it():
     budget=st.sampled_from(KINDS),
     costs=st.lists(st.tuples(st.floats(1e-3, 0.6), st.integers(1, 4)), max_size=8),
 )
-def test_spending_agrees_with_asking_and_refusing_changes_nothing(budget, costs):
+def test_after_agrees_with_would_exceed_and_a_refusal_changes_nothing(budget, costs):
     promise = budget.epsilon(1e-3)
     for cost, count in costs:
         before = budget.remaining()
@@ -282,7 +282,7 @@ def test_the_whole_interaction_is_an_event():
 
 
 @pytest.mark.parametrize("budget", KINDS)
-def test_events_without_a_meaning_or_a_charge(budget):
+def test_events_that_are_not_private_or_have_another_relation_are_refused(budget):
     with pytest.raises(UnsupportedAdjacencyError, match="RandomizedResponse"):
         budget.would_exceed(RandomizedResponse(0.1))
     assert budget.would_exceed(NonPrivate())
@@ -303,7 +303,7 @@ def test_a_zcdp_filter_charges_rho():
         budget.after(Gaussian(1.0))
 
 
-def test_an_rdp_filter_that_promises_a_little_too_much_is_made_smaller(monkeypatch):
+def test_an_rdp_filter_slightly_above_its_target_is_made_smaller(monkeypatch):
     """As rounding could: the shares give way until the promise is kept."""
     exact, asked = RDPFilter.delta, []
 
@@ -357,7 +357,7 @@ def test_a_curve_lost_in_rounding_is_refused():
         lambda: ZCDPFilter(1.0).delta(-1.0),
     ],
 )
-def test_bad_arguments(make):
+def test_bad_arguments_are_refused(make):
     with pytest.raises(InvalidArgumentError):
         make()
 
@@ -370,13 +370,13 @@ def test_an_rdp_filter_at_the_ends_of_delta():
     assert budget.epsilon(loose) == 0.0 < budget.epsilon(loose * 0.99)
 
 
-def test_a_target_that_no_budget_keeps_is_refused():
+def test_a_target_that_no_budget_meets_is_refused():
     with pytest.raises(InvalidArgumentError, match="by any budget"):
         ZCDPFilter.for_target(1e-12, 1e-300)  # the conversion leaves an epsilon at rho = 0
 
 
 @pytest.mark.parametrize("budget", KINDS)
-def test_the_verb_that_read_like_a_change_is_refused_and_nothing_is_spent(budget):
+def test_the_old_method_spend_is_refused_and_nothing_is_spent(budget):
     with pytest.raises(
         RenamedMethodError, match=rf"{type(budget).__name__}\.spend: .* budget = budget\.after\(event\)"
     ):
@@ -389,7 +389,7 @@ CHARGES = st.lists(st.sampled_from([0.0, 1e-90, 1e-9, 0.1, 0.2, 0.3, 0.25]), max
 
 
 @given(which=st.sampled_from(KINDS), first=CHARGES, second=CHARGES)
-def test_filters_look_the_same_only_where_they_are(which, first, second):
+def test_filters_have_the_same_repr_only_if_they_are_equal(which, first, second):
     def after(charges):
         budget = which
         for charge in charges:
@@ -401,7 +401,7 @@ def test_filters_look_the_same_only_where_they_are(which, first, second):
 
 
 @given(charges=CHARGES)
-def test_a_filter_shows_what_is_spent_to_the_last_bit(charges):
+def test_a_filter_shows_its_spent_budget_to_the_last_bit(charges):
     budget = PureFilter(2.0)
     for charge in charges:
         budget = budget.after(PureDP(charge))
@@ -411,14 +411,14 @@ def test_a_filter_shows_what_is_spent_to_the_last_bit(charges):
     assert shown == sum(map(Fraction, charges))
 
 
-def test_orders_that_differ_in_the_last_digit_are_told_apart():
+def test_orders_that_differ_in_the_last_digit_are_distinguished():
     orders = (2.0, math.nextafter(2.0, 3.0))
     budget = RDPFilter(orders, (1.0, 1.0)).after(ZCDP(0.25))
     assert budget.remaining() == {"rdp(2)": 0.5, "rdp(2.0000000000000004)": 0.4999999999999999, "failure_delta": 0.0}
     assert "spent={rdp(2): 0.5, rdp(2.0000000000000004): 0.5000000000000001, failure_delta: 0.0}" in repr(budget)
 
 
-def test_a_filter_of_ones_own_shows_what_is_spent_too():
+def test_a_user_defined_filter_shows_its_spent_budget():
     @frozen
     class Mine(PureFilter):
         pass

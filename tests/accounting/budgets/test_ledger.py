@@ -42,7 +42,7 @@ PLAN = (
 )
 
 
-def test_the_guarantee_is_the_plans_and_the_reading_the_runs():
+def test_the_guarantee_is_for_the_plan_and_the_reading_for_the_run():
     ledger = Ledger(PLAN)
     assert ledger.reading(1e-6).epsilon == 0.0
     ledger.record("step", Gaussian(8.0), count=3)
@@ -66,7 +66,7 @@ def test_the_guarantee_is_the_plans_and_the_reading_the_runs():
         (("test", Laplace(1.0)), "not shown"),
     ],
 )
-def test_what_the_plan_does_not_allow_is_refused_and_changes_nothing(record, reason):
+def test_releases_outside_the_plan_are_refused_and_change_nothing(record, reason):
     ledger = Ledger(PLAN)
     ledger.record("step", count=3)
     before = ledger.graph()
@@ -121,7 +121,7 @@ def test_every_ledger_refines_its_plan(records):
     assert graph.guarantee().epsilon(1e-6).upper <= PLAN.guarantee().epsilon(1e-6).upper
 
 
-def test_a_million_releases_are_a_count():
+def test_a_million_releases_are_recorded_as_a_count():
     plan = AccountantGraph().source("people").release("step", Gaussian(1000.0), reads=["people"], count=10**6)
     ledger = Ledger(plan)
     for i in range(20_000):
@@ -133,7 +133,7 @@ def test_a_million_releases_are_a_count():
     assert ledger.recorded("step") == 10**6
 
 
-def test_names_of_split_releases_avoid_the_plans():
+def test_names_of_split_releases_differ_from_names_in_the_plan():
     plan = AccountantGraph().source("people").release("a", PureDP(1.0), reads=["people"], count=9)
     plan = plan.release("a#2", PureDP(1.0), reads=["people"])
     ledger = Ledger(plan)
@@ -177,7 +177,7 @@ def test_rounds_of_a_family_may_hold_several_releases():
     assert ledger.recorded("draw") == 6
 
 
-def test_a_leading_family_is_ahead_of_all_of_what_is_no_family():
+def test_a_leading_family_comes_before_all_single_releases():
     plan = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("batches", size=3)
     plan = plan.release("switch", LazySwitchDecision(0.9, 0.1), reads=["batches"], count=2, reach=SAME, leading=True)
     plan = plan.release("draw", PureDP(0.1), reads=["batches"], count=2)
@@ -230,7 +230,7 @@ def test_a_filter_closes_a_ledger_without_a_plan():
     assert 0.0 < ledger.reading(1e-6).epsilon < math.inf
 
 
-def test_a_refused_release_leaves_no_trace():
+def test_a_refused_release_changes_nothing():
     ledger = FilteredLedger(BASE, PureFilter(1.0))
     before = ledger.graph()
     for bad in (
@@ -258,7 +258,7 @@ def test_an_rdp_filter_states_its_guarantee_at_one_delta():
         ledger.guarantee()
 
 
-def test_a_filter_and_a_graph_must_fit():
+def test_a_filter_needs_the_graphs_relation_and_a_graph_without_releases():
     with pytest.raises(GraphError, match="the filter is for"):
         FilteredLedger(BASE, ZCDPFilter(1.0, adjacency=Adjacency.REPLACE_ONE))
     with pytest.raises(GraphError, match="has releases"):
@@ -285,7 +285,7 @@ def test_a_release_or_an_input_that_is_not_in_the_plan_is_named():
         filtered.record("sum", Laplace(2.0), reads=("animals",))
 
 
-def test_one_release_is_meant_where_none_are_counted():
+def test_the_default_count_is_one_release():
     ledger = FilteredLedger(BASE, PureFilter(1.0))
     assert not ledger.would_exceed(PureDP(1.0), reads=["people"])
     assert ledger.would_exceed(PureDP(1.0), reads=["people"], count=2)
@@ -294,7 +294,7 @@ def test_one_release_is_meant_where_none_are_counted():
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, math.nan])
-def test_a_reading_asks_for_a_delta_between_nothing_and_all(delta):
+def test_a_reading_needs_a_delta_between_0_and_1(delta):
     ledger = Ledger(PLAN)
     with pytest.raises(InvalidArgumentError, match="delta"):
         ledger.reading(delta)

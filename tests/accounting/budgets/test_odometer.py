@@ -53,7 +53,7 @@ def test_readings_hold_at_all_times_at_once(choose, delta, monkeypatch):
 
 
 @pytest.mark.statistical
-def test_half_a_reading_fails_too_often(monkeypatch):
+def test_half_of_the_reading_fails_more_often_than_allowed(monkeypatch):
     """An adversary as in the test above does find readings that are too small."""
     monkeypatch.setattr(PureDP, "pure_epsilon", lambda self: math.inf)
     full = Odometer.reading
@@ -102,7 +102,7 @@ def test_pure_losses_bound_the_reading():
     assert Odometer(1e-3).after(Laplace(100.0), count=1000).reading().epsilon < 5.0
 
 
-def test_failures_are_allowed_for_in_advance():
+def test_the_failure_budget_is_fixed_in_advance():
     with pytest.raises(BudgetExceededError, match="failure_delta"):
         Odometer(1e-6).after(ApproximateDP(0.1, 1e-9))
     odometer = Odometer(1e-6, failure_delta=2e-9).after(ApproximateDP(0.1, 1e-9), count=2)
@@ -117,13 +117,13 @@ def test_no_guarantee_reads_as_infinite():
     assert odometer.after(PureDP(0.1)).reading().epsilon == math.inf
 
 
-def test_it_says_what_it_is():
+def test_a_reading_prints_as_one_line():
     assert str(Odometer(1e-6).after(PureDP(0.5)).reading()) == (
         "odometer: privacy loss so far ≤ 0.5, except with probability 1e-06"
     )
 
 
-def test_bad_arguments():
+def test_bad_arguments_are_refused():
     for delta in (0.0, 1.0, math.nan, True):
         with pytest.raises(InvalidArgumentError):
             Odometer(delta)
@@ -138,12 +138,12 @@ def test_bad_arguments():
     assert np.all(np.diff(ORDERS) > 0)
 
 
-def test_the_verb_that_read_like_a_change_is_refused():
+def test_the_old_method_record_is_refused():
     with pytest.raises(RenamedMethodError, match=r"Odometer\.record: .* odometer = odometer\.after\(event\)"):
         Odometer(0.1).record(PureDP(0.1), count=2)
 
 
-def test_an_odometer_shows_what_was_counted():
+def test_the_repr_shows_the_recorded_charges():
     odometer = Odometer(1e-6, orders=(2.0,), failure_delta=0.5)
     assert "_spent=(), _failed=0.0" in repr(odometer)
     counted = odometer.after(ApproximateDP(0.5, 0.25))

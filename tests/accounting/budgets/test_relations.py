@@ -81,7 +81,7 @@ def test_a_release_under_replace_one_is_charged_to_a_ledger_for_that_alone(tmp_p
         assert len(lines) == 1 + (relation is Adjacency.REPLACE_ONE)
 
 
-def test_a_plan_and_a_filter_are_held_to_it_too() -> None:
+def test_plans_and_filters_check_the_relation_too() -> None:
     learner, noise = LimitedUpdates(rounds=5, experts=2, learning_rate=0.1), SimulationNoise(1)
     people = AccountantGraph().source("people")
     plan = Ledger(people.release("run", learner.event(), reads=["people"]))
@@ -93,7 +93,7 @@ def test_a_plan_and_a_filter_are_held_to_it_too() -> None:
     assert plan.recorded("run") == 0 and filtered.budget.remaining()["epsilon"] == 100.0
 
 
-def test_noise_of_a_stated_sensitivity_is_for_the_relation_it_was_stated_for(tmp_path: Path) -> None:
+def test_calibrated_noise_is_for_the_relation_of_its_sensitivity(tmp_path: Path) -> None:
     """What a sum moves by is the caller's to know; of a sample the relation is the mechanism's."""
     for relation in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE):
         book = DurableLedger.create(tmp_path / relation.value, PureFilter(9.0, adjacency=relation))

@@ -96,7 +96,7 @@ def test_composition_of_few_outcomes_is_enumerated(events, share):
     assert upper <= exact + 1e-4
 
 
-def test_a_visible_mixture_has_the_losses_of_what_may_happen():
+def test_a_visible_mixture_has_the_losses_of_its_branches():
     for event in (LogLipschitz(1.0, 0.5), Gaussian(1.0), compose((Laplace(0.5), 3))):
         low, high = event.loss_support()
         assert low < 0.0 < high and VisibleMixture(0.3, event).loss_support() == (low, high)
@@ -236,7 +236,7 @@ def test_an_atom_on_the_grid_is_not_split(scale, d):
     assert exact * (1 - 1e-12) <= got <= exact * (1 + 1e-7) + 1e-12
 
 
-def test_golden_values():
+def test_bounds_agree_with_golden_values():
     """Gaussian: Balle & Wang 2018; Laplace, pure: contour inversion and the binomial, to six digits."""
     assert epsilon(Gaussian(1), 1e-6).upper == pytest.approx(4.886554117, rel=1e-9)
     assert epsilon(compose((Gaussian(1), 1000)), 1e-6).upper == pytest.approx(649.385089, rel=1e-8)
@@ -299,14 +299,14 @@ def test_delta_of_epsilon_returns_to_delta(event, other, d):
 
 
 @pytest.mark.parametrize("event", [Laplace(3), compose((PureDP(0.1), 7)), BoundedRange(0.4)])
-def test_pure_events_have_a_finite_epsilon_at_any_delta(event):
+def test_pure_events_have_a_finite_epsilon_at_every_delta(event):
     """B8: at δ = 0 and below every rounding error."""
     assert epsilon(event, 0.0).upper == pytest.approx(event.pure_epsilon())
     for d in (1e-15, 1e-18, 1e-100, 1e-300):
         assert epsilon(event, d).upper <= event.pure_epsilon() * (1 + 1e-15)
 
 
-def test_zero_and_one():
+def test_epsilon_and_delta_of_zero_and_one():
     assert epsilon(NO_EVENT, 0.0, bracket=True).upper == 0.0
     assert delta(NO_EVENT, 0.0, bracket=True).upper == 0.0
     assert epsilon(Gaussian(1), 1.0).upper == 0.0
@@ -390,7 +390,7 @@ def test_bad_epsilon_is_refused(bad):
         delta(Gaussian(1), bad)
 
 
-def test_unknown_method_and_no_event_are_refused():
+def test_unknown_methods_and_objects_that_are_not_events_are_refused():
     with pytest.raises(InvalidArgumentError, match="method"):
         epsilon(Gaussian(1), 1e-6, method="magic")
     with pytest.raises(InvalidArgumentError, match="privacy event"):
@@ -405,30 +405,30 @@ def test_rdp_floor_is_below_and_close(event, n, d):
         assert 0.99 * upper <= lower <= upper
 
 
-def test_at_infinite_epsilon_only_what_gives_the_input_away_is_left():
+def test_delta_at_infinite_epsilon_is_the_mass_of_infinite_losses():
     assert delta(Gaussian(1.0), math.inf, method="rdp").upper == 0.0
     assert delta(NonPrivate(), math.inf, method="rdp").upper == 1.0
 
 
-def test_a_lower_bound_that_rounding_leaves_nothing_of_is_none():
+def test_a_lower_bound_lost_in_rounding_is_minus_infinity():
     assert gaussian_profile.log_delta(1.0, 1e8, upper=False) == -math.inf
     assert gaussian_profile.log_delta(1.0, 1e8) <= -1e15
 
 
 @pytest.mark.parametrize("value", [np.array(0.5), np.float32(0.5), Fraction(1, 2), Decimal("0.5")])
-def test_any_real_number_is_a_number(value):
+def test_every_real_number_type_is_accepted(value):
     assert validate.real("x", value) == 0.5
     with pytest.raises(InvalidArgumentError):
         validate.real("x", np.array(True))
 
 
-def test_a_number_out_of_range_is_told_the_range():
+def test_the_error_for_a_number_out_of_range_states_the_range():
     for low, high, words in ((None, 1.0, r"\(-inf, 1\]"), (3.0, None, r"\[3, inf\)"), (3.0, 4.0, r"\[3, 4\]")):
         with pytest.raises(InvalidArgumentError, match=words):
             validate.real("x", 2.0, low=low, high=high)
 
 
-def test_an_installed_extra_that_lacks_a_package_itself_says_so(tmp_path, monkeypatch):
+def test_a_missing_dependency_of_an_installed_extra_raises_its_own_error(tmp_path, monkeypatch):
     (tmp_path / "half_installed.py").write_text("import a_package_that_is_missing\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_package_that_is_missing") as caught:
@@ -478,7 +478,7 @@ def test_the_contours_upper_end_is_the_upper_bound():
     assert low < high and (found.lower, found.upper) == (low, high)
 
 
-def test_a_hull_has_corners_alone_unless_all_points_on_it_are_wanted():
+def test_a_hull_has_only_corners_unless_all_points_are_requested():
     points = [(Fraction(x), Fraction(y)) for x, y in ((0, 4), (1, 3), (2, 3), (3, 1), (5, 0))]
     assert piecewise_profiles.lower_hull(points) == [points[0], points[3], points[4]]
     assert piecewise_profiles.lower_hull(points, straight=True) == [points[0], points[1], points[3], points[4]]
@@ -514,7 +514,7 @@ def test_the_total_variation_of_a_rare_access_is_not_below_the_exact_one(directi
             )
 
 
-def test_an_epsilon_that_is_zero_takes_no_grid(monkeypatch):
+def test_an_epsilon_of_zero_needs_no_grid(monkeypatch):
     """δ(0) of the limit, N(μ, 1) with μ = q√(n(e^{1/σ²} − 1)), is 4e-7."""
     monkeypatch.setattr(loss_distribution, "epsilon", None)
     event = compose((PoissonSampled(1e-8, Gaussian(10.0)), 10**6))
@@ -589,7 +589,7 @@ def test_sums_of_divergences_are_bounded_at_orders_below_two():
                 assert exact <= renyi._log_deltas(event, np.array(eps), np.array([order]))[0] <= exact + 1e-8
 
 
-def test_a_bracket_is_its_upper_end_where_a_number_is_asked_for():
+def test_a_bracket_as_a_number_is_its_upper_end():
     bound = Bracket(1.00004, 0.9, "pld")
     assert float(bound) == 1.00004 and f"{bound:.3f}" == "1.001" and f"{bound}" == str(bound)
     assert bound < 1.00005 and bound <= 1.00004 and bound > 1.0 and bound >= np.float64(1.00004)

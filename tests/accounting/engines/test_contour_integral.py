@@ -159,7 +159,7 @@ def test_randomised_response_is_binomial(delta):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("where", [5, 10, 40])
-def test_at_an_atom(where):
+def test_both_ends_are_valid_at_an_atom(where):
     """ε on a point of the lattice, where the smoothing is felt most."""
     n, p = 60, 1 / (1 + math.exp(-0.1))
     epsilon = where * 0.1 * 2
@@ -224,7 +224,7 @@ def test_laplace_composition_between_two_grids(delta):
         (0.001, 1.1, 100_000, 1e-6, 1.584011722),
     ],
 )
-def test_sampled_gaussian(q, sigma, count, delta, reference):
+def test_sampled_gaussian_is_the_reference_integral(q, sigma, count, delta, reference):
     low, high = ends(compose((PoissonSampled(q, Gaussian(sigma)), count)), delta)
     assert low <= reference * (1 + 1e-8) and reference * (1 - 1e-8) <= high <= low * (1 + 1e-8)
 
@@ -280,7 +280,7 @@ def test_rounding_of_a_mixtures_moment_is_within_its_error(c):
 
 
 @pytest.mark.parametrize("c", [0.3, 4.0])
-def test_rounding_of_an_integrand_is_in_proportion_to_no_less_than_itself(c):
+def test_the_rounding_of_an_integrand_is_relative_to_the_integrand(c):
     p, q = NormalMixture((0.0, 0.7), (0.82, 0.18)), ORIGIN
     z = np.linspace(-13.0, 13.0, 27)
     y, losses, scale = NormalMixtureLaw(p, q).log_integrand(c, z)
@@ -534,7 +534,7 @@ def test_finite_laws_lie_above_and_below_their_pair(mu):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("event", [compose((Gaussian(2.0), 3)), compose((PureDP(0.3), 12))])
-def test_what_wraps_round_is_taken_off(event, monkeypatch):
+def test_a_short_period_lowers_only_the_lower_end(event, monkeypatch):
     """With a period much too short the sum is too large, and the lower end makes up for it."""
     exact = contour_integral.delta(event, 1.0)
     period = contour_integral._period
@@ -550,7 +550,7 @@ def test_what_wraps_round_is_taken_off(event, monkeypatch):
 
 
 @pytest.mark.parametrize("mu", [0.05, 3.0])  # periods below and above 1
-def test_what_wraps_round_is_the_sum_over_all_periods(mu):
+def test_the_aliased_part_is_the_sum_over_all_periods(mu):
     inverse = contour_integral._on_line(GaussianLaw(mu**2), 2.0 / mu, mu, None)
     assert inverse is not None
     period, none = 2 * math.pi / inverse.step, (1.0, -800.0)
@@ -586,7 +586,7 @@ def test_a_composition_without_a_formula_is_resolved(monkeypatch):
     assert not exact and low <= high <= low + 1e-5
 
 
-def test_bounds_allow_for_what_the_moment_is_off_by():
+def test_bounds_include_the_error_of_the_moment():
     inverse = contour_integral._on_line(GaussianLaw(1.0), 2.0, 1.0, None)
     assert inverse is not None
     low, high = evolve(inverse, k_error=0.0).logs(1.0)
@@ -665,7 +665,7 @@ trees = st.recursive(
 @pytest.mark.statistical
 @given(trees, st.floats(-14.0, -3.0))
 @settings(max_examples=25, deadline=None)
-def test_never_at_odds_with_the_grid(event, exponent):
+def test_brackets_overlap_those_of_the_grid_engine(event, exponent):
     delta = 10.0**exponent
     try:
         low, high = ends(event, delta, LITTLE)
@@ -695,7 +695,7 @@ def test_delta_and_epsilon_are_inverse(event, count, share):
     assert epsilon[1] >= share * min(event.pure_epsilon(), 5.0) * (1 - 1e-12)
 
 
-def test_counts_cost_nothing():
+def test_a_million_copies_are_bounded_like_a_list():
     one = ends(compose((Laplace(1e3), 10**6)), 1e-6)
     assert one[1] < one[0] * (1 + 1e-7)
     assert contour_integral.epsilon(compose((Laplace(1e3), 999_999)), 1e-6) < one[0]
@@ -710,7 +710,7 @@ class Tied(PrivacyEvent):
 
 
 @pytest.mark.statistical
-def test_branches_and_directions():
+def test_branches_and_directions_are_both_maximised():
     a, b = compose((Laplace(10.0), 20)), compose((Gaussian(5.0), 3))
     both = contour_integral.epsilon(parallel(a, b), 1e-6)
     assert both == max(contour_integral.epsilon(a, 1e-6), contour_integral.epsilon(b, 1e-6))
@@ -728,7 +728,7 @@ def test_a_sum_of_masses_is_no_more_than_one():
     assert 0.75 * (1 - 1e-13) < contour_integral._bare(0.5, 0.25) < 0.75
 
 
-def test_ends_of_the_scale():
+def test_trivial_events_and_extreme_deltas_have_exact_bounds():
     assert contour_integral.epsilon(NO_EVENT, 0.0) == 0.0 and contour_integral.delta(NO_EVENT, 0.0) == (0.0, 0.0)
     assert contour_integral.epsilon(NonPrivate(), 0.5) == math.inf and contour_integral.delta(NonPrivate(), 3.0) == (
         1.0,
@@ -759,7 +759,7 @@ def test_next_to_the_largest_loss_the_ends_are_close(event, target):
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, True, "1"])
-def test_bad_arguments(bad):
+def test_bad_arguments_are_refused(bad):
     with pytest.raises(InvalidArgumentError):
         contour_integral.delta(Gaussian(1.0), bad)
     with pytest.raises(InvalidArgumentError):
@@ -769,13 +769,13 @@ def test_bad_arguments(bad):
 
 
 @pytest.mark.statistical
-def test_what_can_not_be_resolved_is_refused():
+def test_integrals_that_cannot_be_resolved_are_refused():
     with pytest.raises(NumericalError):
         contour_integral.delta(compose((Gaussian(1e-7), 10**9)), 10.0)
 
 
 @pytest.mark.statistical
-def test_branches_that_can_not_matter_need_not_be_resolved():
+def test_branches_that_cannot_be_the_worst_need_not_be_resolved():
     small = compose((PureDP(1e-12), 10**12))  # its losses lie within 1 of 0
     with pytest.raises(NumericalError):
         contour_integral.epsilon(small, 1e-15)
@@ -801,7 +801,7 @@ def test_one_sampled_release_without_a_formula():
     assert low * (1 - 1e-9) <= exact <= low * (1 + 1e-4) and high <= low * (1 + 1e-4)
 
 
-def test_no_delta_is_above_1():
+def test_delta_is_at_most_1():
     """Rounded up, with nothing of it finite or nearly all."""
     event = compose(DiscretePair((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)), (RandomizedResponse(0.3), 3))
     assert contour_integral.delta(event, 0.0)[1] <= 1.0
@@ -838,7 +838,7 @@ def test_masses_of_finite_laws_are_rounded_to_their_side(upper):
         assert 0.875 <= total <= 0.875 * (1 + 1e-12) if upper else 0.875 * (1 - 1e-12) <= total <= 0.875
 
 
-def test_what_is_at_infinity_is_what_any_part_has_there():
+def test_the_mass_at_infinity_of_a_sum_is_that_any_part_is_infinite():
     finite, infinite = AtomsLaw.of((1.0, -1.0), (0.7, 0.3)), AtomsLaw.of((0.5,), (0.9,), 0.1)
     assert finite.infinity() == 0.0
     assert SumLaw(((finite, 3), (infinite, 2))).infinity() == pytest.approx(1 - 0.9**2, rel=1e-14)
@@ -852,7 +852,7 @@ def test_a_root_next_to_an_atom_is_resolved_there(delta):
 
 
 @pytest.mark.statistical
-def test_what_one_order_of_the_data_sets_refuses_is_not_passed_over(monkeypatch):
+def test_a_refusal_in_one_order_of_the_data_sets_is_not_ignored(monkeypatch):
     """Unless all of its losses are below what the other one gives."""
     one_way = contour_integral._epsilon
 
@@ -893,7 +893,7 @@ def test_two_sampled_laplace_releases_lie_between_the_ends():
     assert low <= ends_of_it + between <= high <= low * (1 + 1e-4)
 
 
-def test_masses_that_are_no_normal_floats_are_not_relied_on():
+def test_subnormal_masses_are_not_relied_on():
     """Q's mass above ε is a few units of the smallest float there, and e^ε times it no small part of δ."""
     event, eps = Laplace(1 / 740), 739.9
     exact = -math.expm1((eps - 740) / 2)  # δ of Laplace noise
@@ -905,7 +905,7 @@ def test_masses_that_are_no_normal_floats_are_not_relied_on():
     assert low <= -math.expm1((600.0 - 740) / 2) <= high
 
 
-def test_masses_too_small_for_floats_leave_no_lower_bound_and_a_positive_upper_one():
+def test_masses_below_the_floats_give_a_zero_lower_and_a_positive_upper_bound():
     pair = GaussianPair(1.0)
     low, high = contour_integral._Direct(pair, GaussianLaw(1.0), 60.0).logs(60.0)
     assert low == -math.inf

@@ -287,7 +287,7 @@ def test_a_mix_with_other_noise_holds_what_the_other_engine_finds(noise: float) 
     assert 0.99 * found < low <= contour_integral.epsilon(event, 1e-9)
 
 
-def test_how_likely_the_others_lead_back_is_known_of_every_part() -> None:
+def test_the_probability_to_fall_below_the_level_again_is_known_for_every_part() -> None:
     """A part that is not cut off above has its share in the losses below, and they are told from Q's mass."""
     event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(300.0)).directions()[0]
     planned = cut_loss.plan(event, 0.17, math.log(1e-9))
@@ -298,7 +298,7 @@ def test_how_likely_the_others_lead_back_is_known_of_every_part() -> None:
     )
 
 
-def test_the_finding_is_below_the_peer() -> None:
+def test_a_small_sampling_rate_gives_less_than_the_peer() -> None:
     found = epsilon(compose((PoissonSampled(1e-6, Gaussian(0.75)), 1000)), 1e-12)
     assert 0.004943532 < found.upper < 0.00494354  # dp-accounting 0.6.0: .0050442
 
@@ -319,7 +319,7 @@ def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
     assert guess < 40.0 < 99.0 < closer < 101.0
 
 
-def test_what_is_cut_off_is_nested_between_two_levels() -> None:
+def test_bounds_from_other_cut_levels_hold_the_same_delta() -> None:
     """Bounds from cuts at other levels than the planned one still hold the same δ."""
     event, eps, log_delta = removal(1e-6, 0.75, 100), 0.004, math.log(1e-13)
     planned = cut_loss.plan(event, eps, log_delta)
@@ -334,7 +334,7 @@ def test_what_is_cut_off_is_nested_between_two_levels() -> None:
     assert max(found[0], found[2]) <= min(found[1], found[3])
 
 
-def test_a_cut_below_epsilon_says_so() -> None:
+def test_a_cut_below_epsilon_is_reported() -> None:
     event = removal(1e-6, 0.75, 1000)
     planned = cut_loss.plan(event, 0.003, math.log(1e-12))
     cut = cut_loss.CutLaw(event, planned, True, 0)
@@ -353,7 +353,7 @@ def test_only_mixtures_of_normals_are_cut() -> None:
 # The order of the methods ---------------------------------------------------------------------------------------------
 
 
-def test_the_other_engine_is_asked_where_the_first_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_engine_runs_where_the_first_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def other_engine(event: PrivacyEvent, *_: Any, **__: Any) -> float:
@@ -378,7 +378,9 @@ def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytes
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("q", "sigma", "steps", "d"), [(1e-6, 0.75, 1000, 1e-12), (1e-3, 0.8, 50, 1e-8)])
-def test_what_a_coarse_bound_leaves_out_is_never_the_worst(q: float, sigma: float, steps: int, d: float) -> None:
+def test_a_direction_left_out_by_a_coarse_bound_is_never_the_worst(
+    q: float, sigma: float, steps: int, d: float
+) -> None:
     """One way is a little worse than the first: by less than the coarse grid is off, and more than the fine one is."""
     ways = [removal(p, sigma, steps) for p in (q, q * 1.001)]
     first, second = (best_bound._epsilon(way, d, True, None) for way in ways)

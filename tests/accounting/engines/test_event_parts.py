@@ -14,7 +14,7 @@ from hockeystick.accounting.events.basic.group_steps import chain
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 
 
-def test_gaussians_are_merged_to_one_that_is_no_better() -> None:
+def test_merged_gaussians_cost_at_least_as_much() -> None:
     merged, mu = event_parts.merge_gaussians(compose((Gaussian(2.0), 3), GaussianDP(0.5)))
     assert merged is None and 1.0 <= mu <= 1.0 + 1e-15
     merged, mu = event_parts.merge_gaussians(compose((Gaussian(2.0), 4), Laplace(3.0)))

@@ -70,7 +70,7 @@ def test_discrete_gaussian_noise_of_any_scale_at_any_distance(sigma, shift, at):
     assert_exact(event, [outcomes(gaussian(sigma), (shift,), math.ceil(15 * sigma) + 2)], at)
 
 
-def test_the_finding():
+def test_discrete_gaussian_noise_far_away_has_its_exact_epsilon():
     event = DiscreteGaussian(0.23021707765118915, distance=6, coordinates=1)
     assert epsilon(event, 1e-8).upper == pytest.approx(452.83089370343873, rel=1e-12)
     assert epsilon(event, 1e-30).upper == pytest.approx(566.0387734915391, rel=1e-12)
@@ -153,7 +153,7 @@ def test_delta_and_epsilon_are_those_of_the_two_laws(drawn):
         assert above == pytest.approx(at, abs=1e-6) or at > max(pair.losses)
 
 
-def test_the_ends_of_a_profile():
+def test_a_profile_is_exact_at_its_ends():
     pair = Atoms((1.0, -1.0), (0.6, 0.3), 0.1)
     assert listed_losses.delta(pair, math.inf) == 0.1 and listed_losses.delta(pair, 1.0) >= 0.1
     assert listed_losses.epsilon(pair, 0.05) == math.inf
@@ -161,7 +161,7 @@ def test_the_ends_of_a_profile():
     assert listed_losses.epsilon(pair, 0.9) == 0.0 and listed_losses.epsilon(Atoms((-1.0,), (1.0,)), 0.0) == 0.0
 
 
-def test_what_has_no_finite_profile():
+def test_events_without_a_finite_profile_are_not_listed():
     assert listed_losses.laws(Gaussian(1.0)) is None
     assert listed_losses.laws(compose((DiscretePair((0.6, 0.4), (0.4, 0.6)), 2))) is None
     two = listed_losses.laws(DiscreteGaussian(0.3, distance=3.0, coordinates=2))

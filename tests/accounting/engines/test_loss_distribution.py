@@ -219,7 +219,7 @@ def test_exponential_cells_keep_their_relative_accuracy(pair, count):
 @pytest.mark.parametrize("pair", [GaussianPair(0.7), GaussianPair(4.0), ExponentialLossPair(2.5, 0.25, 0.5),
                                   BoundedRange(3.0).pair()])  # fmt: skip
 @pytest.mark.parametrize("edges", [[0.1, 0.4], [-0.3, 0.0, 0.2], [-1.2, 1.9]])
-def test_cells_and_what_is_beyond_them_hold_all_mass(pair, edges):
+def test_cells_and_tails_have_total_mass_one(pair, edges):
     cells = pair.cells(np.array(edges))
     assert math.fsum([*cells.p, cells.p_below, cells.p_above]) == pytest.approx(1.0, abs=1e-14)
     assert math.fsum([*cells.q, cells.q_below, cells.q_above]) == pytest.approx(1.0, abs=1e-14)
@@ -311,7 +311,7 @@ def test_laws_from_above_and_below_close_in_with_the_square_of_the_step(pair):
                                   PoissonSampled(0.01, Gaussian(0.8)).directions()[1].pair(),
                                   PoissonSampled(0.2, Laplace(0.5)).directions()[0].pair()])  # fmt: skip
 @pytest.mark.parametrize("cells", [50, 3000, 200_001])
-def test_q_has_no_more_mass_above_and_no_less_below(pair, cells):
+def test_q_has_mass_at_most_one_from_above_and_at_least_one_from_below(pair, cells):
     """The mass that a law leaves to Q is Σ p·e^{−loss}: less than 1 from above, where mass only goes up, more below."""
     low, high = pair.support()
     step = (high - low) / cells
@@ -405,7 +405,7 @@ def test_atoms_an_ulp_from_a_far_grid_point_go_up_by_no_less_than_their_distance
             assert 1.0 <= stayed + went <= 1 + 1e-11
 
 
-def test_losses_of_any_size_leave_no_negative_mass():
+def test_huge_losses_give_no_negative_mass():
     """Their edges are off by more than a loss of 1, though by little of a cell."""
     law = loss_grid.from_pair(ExponentialLossPair(1e15, 0.25, 0.5), 1e13, True)
     assert (law.p >= 0.0).all() and 1.0 <= law.p.sum() <= 1 + loss_grid._mass_error(1.01e15)
@@ -496,7 +496,7 @@ def test_tails_of_a_sum_are_below_their_bounds(seed, count, share):
 
 @pytest.mark.parametrize("place", [0, 500, 990, 995])
 @pytest.mark.parametrize("last", [996, 999])
-def test_what_a_sum_lacks_above_its_window_is_counted_as_lost(place, last):
+def test_mass_above_the_window_of_a_sum_is_counted_as_lost(place, last):
     weights, slope = np.zeros(1001), 0.01
     weights[[0, 1000]] = 0.4, 0.6  # the last place is never in the window
     law: Any = SimpleNamespace(upper=True, step=3.0, top=1000)
@@ -610,7 +610,7 @@ def gaussian_epsilon(mu, d):
     "mu, count", [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)]
 )
 @pytest.mark.parametrize("d", [1e-3, 1e-6, 1e-12, 1e-30])
-def test_gaussians_composed_like_strangers_are_within_a_millionth_of_the_closed_form(mu, count, d):
+def test_gaussians_composed_on_the_grid_are_within_a_millionth_of_the_closed_form(mu, count, d):
     """B7: from above at any δ and count, though nothing is known of the closed form."""
     noise = Gaussian(math.sqrt(count) / mu)
     exact = gaussian_epsilon(mp.sqrt(count) / mp.mpf(noise.noise_multiplier), d)
@@ -717,7 +717,7 @@ def test_many_epsilons_at_once_agree_with_one_at_a_time(event, n, seed):
         assert up == pytest.approx(one, rel=1e-4, abs=1e-280)
 
 
-def test_no_epsilons_at_once():
+def test_an_empty_array_of_epsilons_gives_an_empty_array():
     assert loss_distribution.deltas(Laplace(1), np.zeros(0)).shape == (0,)
 
 
@@ -757,7 +757,7 @@ def test_beyond_the_window_next_to_nothing_is_left_from_above_and_nothing_from_b
         assert points.log_delta(place) < (-30.0 if upper else -1e300)
 
 
-def test_what_is_asked_for_without_a_direction_is_an_upper_bound():
+def test_the_default_direction_is_the_upper_bound():
     event = compose((RandomizedResponse(0.3), 4))
     assert (
         loss_distribution.delta(event, 0.5)
@@ -786,7 +786,7 @@ def test_cells_of_gaussian_pairs_of_any_distance(mu):
     np.testing.assert_allclose(cells.p, np.diff(stats.norm.cdf(z)), rtol=1e-9, atol=1e-17)
 
 
-def test_a_maximum_that_a_coarse_grid_can_not_hold_is_refused():
+def test_a_maximum_that_a_coarse_grid_cannot_represent_is_refused():
     first = loss_grid.LossPmf(30.0, 2, np.array([3e-14, 0.0, 1.5e-11]), 1 - 1.503e-11)
     second = loss_grid.LossPmf(30.0, 4, np.array([2e-3]), 1 - 2e-3)
     with pytest.raises(NumericalError, match="2 profiles can't be represented on a grid of 30"):
@@ -854,7 +854,7 @@ def test_the_delta_that_finite_losses_may_have_is_rounded_to_the_safe_side(monke
             assert abs(target - exact) <= 1e-14 * (1 + abs(exact))
 
 
-def test_a_delta_of_the_infinite_losses_alone_is_paid_with_the_largest_finite_one():
+def test_delta_equal_to_the_infinite_mass_gives_the_largest_finite_loss():
     event = compose((LossDistribution((1.0, -1.0), (0.7, 0.2), 0.1, orientation="forward"), 3))
     rough = grid_plan.sketch(event)
     assert rough.infinity == pytest.approx(1 - 0.9**3, rel=1e-12)
@@ -881,7 +881,7 @@ def test_a_coarser_grid_and_another_tilt_only_move_the_bounds_apart(coarser):
             assert root == pytest.approx(fine, rel=5e-3)
 
 
-def test_what_transforms_round_is_added_to_what_has_no_bound():
+def test_the_round_off_of_transforms_is_added_to_the_infinite_mass():
     """Two transforms ahead, one back and the product, each by its own bound, of laws with known norms."""
     n, size = 10_000, 2**15
     law = loss_grid.LossPmf(0.1, 0, np.full(n, 1.0 / n), 0.0)
@@ -919,13 +919,13 @@ def test_the_moment_of_a_tilted_sum_is_within_its_margin(tilt, upper):
         (Gaussian(1e8), 1e-15),
     ],
 )
-def test_sizes_far_from_one_keep_to_scale(event: PrivacyEvent, d):
+def test_brackets_at_extreme_sizes_are_narrow(event: PrivacyEvent, d):
     upper, lower = loss_distribution.epsilon(event, d), loss_distribution.epsilon(event, d, upper=False)
     assert 0.0 < lower <= upper <= lower * 1.05
     assert upper <= event.pure_epsilon() * (1 + 1e-12)
 
 
-def test_what_can_not_be_computed_is_a_typed_refusal():
+def test_bounds_that_cannot_be_computed_raise_a_typed_error():
     with pytest.raises(NumericalError, match="too small"):
         loss_distribution.epsilon(Laplace(1), 1e-300)
     with pytest.raises(NumericalError, match="beyond"):
@@ -938,7 +938,7 @@ def test_what_can_not_be_computed_is_a_typed_refusal():
     assert loss_distribution.epsilon(Gaussian(1), 1e-60, upper=False) <= gaussian_epsilon(1.0, 1e-60)
 
 
-def test_a_mass_at_infinity_is_never_paid_for_by_epsilon():
+def test_mass_at_infinity_always_counts_in_delta():
     event = compose((LazySwitchDecision(1.0, 1e-3), 5), PureDP(0.5))
     leak = 1 - math.exp(-5e-3)
     assert loss_distribution.epsilon(event, leak * 0.99) == math.inf
@@ -994,7 +994,7 @@ def test_the_best_order_is_found_to_twelve_digits(rho, d):
 
 @pytest.mark.parametrize("other", [Laplace(1e30), Gaussian(1e30)])
 @pytest.mark.parametrize("d", [1e-3, 1e-8, 1e-12])
-def test_a_steep_tilt_says_nothing_below_its_window(other, d):
+def test_a_steep_tilt_gives_no_bound_below_its_window(other, d):
     """Losses far smaller than a step beside one atom, at δ where the tilt sees that atom alone."""
     exact = 0.1 + math.log1p(-d * (1 + math.exp(-0.1)))  # binary randomised response
     assert loss_distribution.epsilon(compose(other, PureDP(0.1)), d) >= exact * (1 - 1e-12)
@@ -1010,14 +1010,14 @@ def test_laws_that_span_too_many_cells_are_refused():
 
 
 @pytest.mark.parametrize("upper", [True, False])
-def test_a_part_that_gives_everything_away_does_so_in_a_composition(upper):
+def test_a_non_private_part_makes_the_composition_non_private(upper):
     naked, other = loss_grid.LossPmf(0.1, 0, np.zeros(1), 1.0), loss_grid.LossPmf(0.1, 2, np.array([0.5, 0.5]), 0.0)
     for parts in ([(naked, 1)], [(other, 3), (naked, 1)], [(naked, 2), (other, 1)]):
         law = loss_grid.convolution(parts, 0.1, upper)
         assert law.infinity == 1.0 and not law.p.any()
 
 
-def test_no_order_pays_for_a_delta_of_nothing():
+def test_no_renyi_order_gives_a_finite_epsilon_at_delta_zero():
     assert renyi.epsilon(Gaussian(1.0), 0.0) == math.inf
 
 

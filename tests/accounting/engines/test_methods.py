@@ -53,11 +53,11 @@ def test_a_failure_is_taken_off_delta_and_added_to_it() -> None:
         (methods.SharpContour, compose(*(PoissonSampled(0.1, Gaussian(1.0 + k), "removal") for k in range(8))), True),
     ],
 )
-def test_when_a_way_applies(way: type, event: PrivacyEvent, applies: bool) -> None:
+def test_each_method_applies_to_its_events(way: type, event: PrivacyEvent, applies: bool) -> None:
     assert (way.of(event, 0.0) is not None) == applies  # type: ignore[attr-defined]
 
 
-def test_two_point_parts_have_a_way() -> None:
+def test_compositions_of_two_point_parts_have_a_method() -> None:
     assert methods.TwoPoint.of(compose((PureDP(0.3), 3))) is not None
     assert methods.TwoPoint.of(compose(PureDP(0.3), Gaussian(1.0))) is None
 

@@ -30,7 +30,7 @@ SGD = (PoissonSampled(0.01, Gaussian(0.8)), 1000)
 @pytest.mark.statistical
 @given(mu=st.floats(1e-3, 5), share=st.floats(0, 1))
 @settings(deadline=None, max_examples=60)
-def test_the_pair_covers_what_has_the_curve(mu, share):
+def test_the_pair_dominates_mechanisms_with_the_curve(mu, share):
     """Gaussian noise is μ²/2-zCDP: its profile lies below, and the Rényi bound on it is met at the points."""
     law = UnderRenyi(ZCDP(mu * mu / 2)).pair()
     assert law is not None
@@ -85,7 +85,7 @@ def test_delta_and_epsilon_agree_and_failures_are_added_once():
 
 
 @pytest.mark.statistical
-def test_attack_rates_see_the_stand_in():
+def test_attack_rates_use_the_profile_of_the_renyi_curve():
     mixed, without = compose(SGD, (ZCDP(1e-4), 1)), compose(SGD)
     rates = np.array([1e-4, 1e-2, 0.3])
     assert (true_positive_rate(mixed, rates) >= true_positive_rate(without, rates)).all()
@@ -100,11 +100,11 @@ def test_attack_rates_see_the_stand_in():
         (compose((ZCDP(0.1), 5), (RenyiCurve((2.0,), (0.1,)), 1)), False),
     ],
 )
-def test_nothing_is_put_in_the_place_of_what_gains_nothing(event, same):
+def test_a_curve_is_completed_only_where_that_improves_the_bound(event, same):
     assert completed(event) == (event if same else None)
 
 
-def test_a_curve_without_a_bound_has_no_stand_in():
+def test_a_curve_without_a_bound_has_no_profile():
     useless = RenyiCurve((1.0 + 1e-6,), (1e90,))
     assert completed(compose((PureDP(0.1), 2), useless)) is None
     assert math.isinf(epsilon(compose((PureDP(0.1), 2), useless), 1e-6).upper)

@@ -193,7 +193,7 @@ def test_free_orientation_is_no_better_than_any_mix():
         parallel(Laplace(3.0), Gaussian(2.0)),
     ],
 )
-def test_curve_laws(event):
+def test_trade_off_curves_are_convex_and_non_increasing(event):
     rates = np.linspace(0, 1, 301)
     fnr, tpr = trade_off(event, rates), true_positive_rate(event, rates)
     assert (np.diff(fnr) <= 1e-12).all()
@@ -219,7 +219,7 @@ def test_many_deltas_are_as_good_as_one_by_one():
     assert exact[0] <= deltas(Gaussian(1.0), [0.0])[0] <= exact[0] + 1e-14
 
 
-def test_advantage():
+def test_advantage_agrees_with_closed_forms():
     assert advantage(Gaussian(1.0)) == pytest.approx(2 * stats.norm.cdf(0.5) - 1, rel=1e-12)
     assert advantage(PureDP(1.0)) == pytest.approx(math.tanh(0.5), rel=1e-9)
     assert advantage(NO_EVENT) == 0.0 and advantage(NonPrivate()) == 1.0
@@ -228,7 +228,7 @@ def test_advantage():
     assert 2 * stats.norm.cdf(0.5) - 1 < advantage(ZCDP(0.5)) < delta(ZCDP(0.5), 0.0).upper
 
 
-def test_what_reveals_all_allows_all():
+def test_a_non_private_event_allows_every_attack():
     np.testing.assert_array_equal(trade_off(NonPrivate(), RATES), np.zeros(len(RATES)))
     np.testing.assert_array_equal(true_positive_rate(NonPrivate(), RATES), np.ones(len(RATES)))
     half = DiscretePair((0.5, 0.5, 0.0), (0.0, 0.5, 0.5))
@@ -250,7 +250,7 @@ def test_bad_events_and_epsilons_are_refused():
         deltas(Gaussian(1.0), [-1.0])
 
 
-def test_what_may_always_fail_has_no_trade_off():
+def test_an_event_that_may_always_fail_has_no_trade_off():
     event = compose(PureDP(0.5), Failure(1.0))
     assert (deltas(event, np.array([0.0, 1.0, 50.0])) == 1.0).all()
     assert (trade_off(event, np.array([0.0, 0.5, 1.0])) == 0.0).all()
@@ -319,7 +319,7 @@ def test_the_advantage_is_that_of_the_worse_direction():
     assert found >= max(advantage(curve) for curve in curves) * (1 - 1e-9) >= 0.0299
 
 
-def test_what_fails_for_certain_has_every_delta_whatever_else_it_is_made_of():
+def test_a_certain_failure_has_delta_1_in_every_composition():
     """The other part's ρ of 1e230 is beyond the domain; nothing has to be computed of it."""
     event = compose(LogLipschitz(1e230, 1e-100), Failure(1.0))
     np.testing.assert_array_equal(deltas(event, np.array([0.0, 1.0, 700.0])), 1.0)

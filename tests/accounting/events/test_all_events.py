@@ -61,7 +61,7 @@ def test_gaussian_profile_is_the_integral_of_the_hockey_stick(sigma, eps):
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 9.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 1.0, 1.5])
-def test_laplace_profile(scale, share):
+def test_laplace_profile_is_the_closed_form(scale, share):
     eps = share / scale
     exact = max(0.0, -math.expm1((eps - 1 / scale) / 2))  # Balle, Barthe & Gaboardi 2018
     got = delta(Laplace(scale), eps).upper
@@ -168,13 +168,13 @@ def test_cost_at_a_distance(event, distance, scaled):
     assert event.at(distance) == scaled
 
 
-def test_a_side_condition_has_no_group_rule():
+def test_a_side_condition_refuses_groups():
     """k·δ would be below the truth: the steps between the group's members multiply a failure by e^ε."""
     with pytest.raises(UnsupportedEventError, match="ApproximateDP"):
         compose(PureDP(1.0), Failure(1e-6)).at(2)
 
 
-def test_branches_have_no_group_rule():
+def test_branches_refuse_groups():
     """Two records may meet two branches: two of these blocks cost 2ε, though each costs ε at any distance."""
     for event in (parallel(RandomizedResponse(1.0), RandomizedResponse(1.0)), parallel(Gaussian(1), PureDP(1.0))):
         assert event.at(1) == event
@@ -185,7 +185,7 @@ def test_branches_have_no_group_rule():
 @pytest.mark.statistical
 @given(r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9))
 @settings(deadline=None, max_examples=100)
-def test_visible_mixture_is_the_enumerated_mixture_and_no_subsampling(r, e, order, eps):
+def test_visible_mixture_is_the_enumerated_mixture_without_amplification(r, e, order, eps):
     more = 1 / (1 + math.exp(-e))
     p, q = np.array([1 - r, r * more, r * (1 - more)]), np.array([1 - r, r * (1 - more), r * more])
     event = VisibleMixture(r, PureDP(e))
@@ -275,7 +275,7 @@ def test_keep_probability_one_has_infinite_loss():
     assert epsilon(event, 0.05).upper == math.inf
 
 
-def test_composing_events_of_different_norms_has_no_common_distance():
+def test_compositions_of_different_norms_cannot_be_scaled():
     mixed = compose(Gaussian(1), Laplace(1))
     assert mixed.at(1) == mixed
     with pytest.raises(Exception, match="different norms"):
@@ -287,7 +287,7 @@ def test_a_group_far_beyond_floats_is_charged_in_full():
     assert ApproximateDP(1.0, 0.0).at(1000) == ApproximateDP(1000.0, 0.0)
 
 
-def test_wrappers_hand_the_norm_and_the_replacement_on():
+def test_wrappers_keep_the_norm_and_the_replacement_flag():
     assert VisibleMixture(0.5, Laplace(1.0)).norm == Laplace(1.0).norm == "l1"
     twice: Any = LazySwitchDecision(0.5, 1.0).at(2)
     assert Oriented(LazySwitchDecision(0.5, 1.0), True).at(2) == Oriented(twice, True)

@@ -185,7 +185,7 @@ def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
 
 @with_a_tight_pair
 @pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.statistical) for x in (0.03, 1e-12))])
-def test_no_method_is_below_what_an_engine_has_shown(event, at):
+def test_no_method_is_below_an_engines_lower_bound(event, at):
     if at > event.failure_delta():
         # One method composes failures, the others add them up.
         assert_consistent(brackets(epsilon, event, at), 1e-11 + event.failure_delta())
@@ -194,7 +194,7 @@ def test_no_method_is_below_what_an_engine_has_shown(event, at):
 @pytest.mark.statistical
 @with_a_tight_pair
 @pytest.mark.parametrize("at", [1e-8])
-def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at):
+def test_no_method_is_below_an_engines_lower_bound_for_a_composition(event, at):
     whole = compose((event, 7), c.PureDP(0.1))
     found = brackets(epsilon, whole, at)
     if len(event.orientations()) > 1:  # the engines take the maximum at each access
@@ -206,7 +206,7 @@ def test_no_method_is_below_what_an_engine_has_shown_of_a_composition(event, at)
 @pytest.mark.statistical
 @with_a_tight_pair
 @pytest.mark.parametrize("eps", [0.3])
-def test_no_delta_is_below_what_an_engine_has_shown(event, eps):
+def test_no_delta_is_below_an_engines_lower_bound(event, eps):
     found = brackets(delta, event, eps)
     if event.failure_delta():  # the others add it where this one composes it
         found.pop("kov", None)
@@ -264,7 +264,7 @@ def test_bad_parameters_are_refused_by_name_in_one_line(event):
 
 
 @pytest.mark.parametrize("bad", BAD, ids=repr)
-def test_branches_that_are_no_events_are_refused(bad):
+def test_branches_that_are_not_events_are_refused(bad):
     with pytest.raises(InvalidArgumentError):
         parallel(c.Gaussian(1.0), bad)
 
@@ -272,14 +272,14 @@ def test_branches_that_are_no_events_are_refused(bad):
 @pytest.mark.parametrize(
     "orders", [1.0, 0.5, -2.0, math.nan, math.inf, 1e300, [2.0, 1.0], [1.5, math.nan], "x", None, [[2.0], [2.0, 3.0]]]
 )
-def test_orders_that_are_none_are_refused_by_every_event(orders):
+def test_invalid_orders_are_refused_by_every_event(orders):
     for event in PLAIN + NESTED:
         with pytest.raises(InvalidArgumentError, match="^orders="):
             event.rdp(orders)
 
 
 @pytest.mark.parametrize("step", [0.0, -1.0, math.nan, math.inf, 1e300, "x", None])
-def test_steps_of_a_grid_that_are_none_are_refused_by_every_event(step):
+def test_invalid_grid_steps_are_refused_by_every_event(step):
     for event in PLAIN + NESTED:
         for upper in (True, False):
             with pytest.raises(InvalidArgumentError, match="^step="):
@@ -304,7 +304,7 @@ def test_orders_keep_their_shape():
         (Parallel, 3),
     ],
 )
-def test_parts_that_are_none_are_refused(build, parts):
+def test_parts_that_are_not_events_are_refused(build, parts):
     with pytest.raises(InvalidArgumentError):
         build(parts)
 

@@ -117,7 +117,7 @@ def test_norms_convert_upwards_only():
         graph.release("g", Gaussian(1), reads=["x"]).guarantee()
 
 
-def test_zero_stability_costs_nothing_and_nothing_read_costs_nothing():
+def test_zero_stability_and_unread_sources_cost_nothing():
     graph = AccountantGraph().source("s").transform("x", reads=["s"], stability={("records", "l2"): 0.0})
     assert eps(graph.release("g", Gaussian(1), reads=["x"])) == 0.0
     assert eps(AccountantGraph().source("s")) == 0.0
@@ -193,7 +193,7 @@ def test_group_over_a_family_is_at_least_every_placement(k):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-def test_group_of_a_cumulative_release_pays_for_the_whole_past(k):
+def test_group_of_a_cumulative_release_is_charged_for_the_whole_past(k):
     n = 5
     graph = AccountantGraph().source("s", n).release("r", PureDP(0.2), reads=["s"], reach=Reach(1, 1), cumulative=True)
     worst = 0.0
@@ -233,7 +233,7 @@ def test_parallel_composition_over_blocks_and_sequential_over_all():
         (200, 1, 0.05, 0.3, 1e-6, 3.260, 3.009),
     ],
 )
-def test_lazy_algorithm_graph_has_the_tabled_values(n, batch, eta, p, delta, pld, rdp):
+def test_lazy_algorithm_graph_agrees_with_tabled_values(n, batch, eta, p, delta, pld, rdp):
     event = lazy(n, batch=batch, eta=eta, p=p).guarantee().event
     assert epsilon(event, delta, method="pld").upper == pytest.approx(pld, abs=6e-3)
     assert epsilon(event, delta, method="rdp").upper == pytest.approx(rdp, abs=3e-3)
@@ -462,7 +462,7 @@ def test_loading_is_strict(edit):
     assert "\n" not in str(caught.value)
 
 
-def test_networkx_view_is_a_dag():
+def test_the_networkx_view_is_acyclic():
     view = GRAPH.networkx()
     assert nx.is_directed_acyclic_graph(view)
     assert set(view.predecessors("actions")) == {"redraw", "later", "split"}
@@ -482,7 +482,7 @@ def test_frequencies_run_straight_between_corners(size, first, width):
     np.testing.assert_array_equal(reach.counts(size, members[::2]), counts[::2])
 
 
-def test_size_of_a_family_is_no_work():
+def test_the_work_does_not_grow_with_the_size_of_a_family():
     n = 10**15
     graph = (
         AccountantGraph()
@@ -495,7 +495,7 @@ def test_size_of_a_family_is_no_work():
     assert eps(graph, 0.0, group=2) == pytest.approx(2 * 0.3 + 2.0)
 
 
-def test_a_window_longer_than_the_family_is_met_by_nobody():
+def test_a_window_beyond_the_family_costs_nothing():
     source = AccountantGraph().source("batches", 3)
     assert eps(source.release("late", PureDP(1.0), reads=["batches"], reach=Reach(5, 7))) == 0.0
     late = source.release("late", PureDP(1.0), reads=["batches"], reach=Reach(5, 7))
@@ -539,7 +539,7 @@ def test_loading_a_guarantee_is_strict(edit, words):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', "[" * 100_000])
 @pytest.mark.parametrize("kind", [AccountantGraph, Guarantee])
-def test_text_that_is_no_graph_or_guarantee(kind, text):
+def test_text_that_is_not_a_graph_or_guarantee_is_refused(kind, text):
     with pytest.raises(GraphError):
         kind.from_json(text)
 
@@ -550,13 +550,13 @@ def test_assumptions_are_a_list_of_sentences(assumptions):
         AccountantGraph(assumptions=assumptions)
 
 
-def test_one_member_is_no_group():
+def test_a_group_of_one_is_a_single_record():
     graph = AccountantGraph().source("batches", 3).release("r", PureDP(0.5), reads=["batches"], reach=ALL)
     with pytest.raises(InvalidArgumentError, match="^member=2"):
         graph.guarantee_for("batches", member=2, group=2)
 
 
-def test_a_release_that_reads_no_block_hides_none_behind_it():
+def test_a_release_that_reads_no_block_does_not_shield_later_ones():
     graph = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("blocks", size=3)
     graph = graph.release("never", PureDP(1.0), reads=["blocks"], reach=Reach(7, 9))
     graph = graph.release("each", PureDP(0.5), reads=["blocks"], reach=SAME)
@@ -569,12 +569,12 @@ def test_a_views_guarantee_under_another_relation_is_the_views():
     assert seen.under(Adjacency.REPLACE_ONE).epsilon(0.0).upper == pytest.approx(1.0)
 
 
-def test_a_graph_in_json_is_for_people_to_read_too():
+def test_graph_json_is_indented_and_keeps_unicode():
     text = AccountantGraph().source("Prüfung ε").to_json()
     assert "Prüfung ε" in text and text.count("\n") > 5
 
 
-def test_a_release_is_no_simulation_unless_it_is_said_to_be():
+def test_a_release_is_a_simulation_only_if_marked():
     graph = AccountantGraph().source("s").release("r", Laplace(1.0), reads=["s"])
     assert "simulated" not in graph.to_json()
     again = AccountantGraph().source("s").release("r", Laplace(1.0), reads=["s"], simulated=True)

@@ -97,7 +97,7 @@ NOT_DOMINATED = [
 
 
 @pytest.mark.parametrize(("envelope", "event"), DOMINATED)
-def test_what_is_dominated_costs_no_more_in_any_curve(envelope, event):
+def test_a_dominated_event_costs_no_more_in_any_curve(envelope, event):
     assert dominates(envelope, event)
     for distance in (1.0, 2.0, 3.0):
         try:
@@ -110,7 +110,7 @@ def test_what_is_dominated_costs_no_more_in_any_curve(envelope, event):
 
 
 @pytest.mark.parametrize(("envelope", "event"), NOT_DOMINATED)
-def test_what_costs_more_is_not_dominated(envelope, event):
+def test_an_event_that_costs_more_is_not_dominated(envelope, event):
     assert not dominates(envelope, event)
 
 
@@ -175,7 +175,7 @@ PLAN = (
 )
 
 
-def test_a_plan_refines_itself_and_each_of_its_beginnings():
+def test_a_plan_and_each_of_its_prefixes_refine_the_plan():
     for i in range(1, len(PLAN.nodes) + 1):
         refines(evolve(PLAN, _nodes=PLAN.nodes[:i]), PLAN)
 

@@ -206,7 +206,7 @@ COMPOSED = st.lists(st.tuples(SMOOTH, st.integers(1, 60)), min_size=1, max_size=
 
 
 @pytest.mark.statistical
-def test_no_bound_is_below_what_the_inversion_has_shown():
+def test_no_bound_is_below_the_lower_bound_of_the_inversion():
     def check(drawn: tuple[PrivacyEvent, float]) -> None:
         event, at = drawn
         try:
@@ -245,7 +245,7 @@ def recipes(draw: st.DrawFn) -> Callable[[float, float, int], PrivacyEvent]:
 
 
 @pytest.mark.statistical
-def test_more_noise_costs_less_and_more_of_anything_else_more():
+def test_cost_falls_with_noise_and_rises_with_everything_else():
     def check(drawn: tuple[Callable[[float, float, int], PrivacyEvent], float, float]) -> None:
         build, at, factor = drawn
         event = build(1.0, 1.0, 1)

@@ -50,7 +50,7 @@ def clients() -> AccountantGraph:
 # Views ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_view_pays_for_what_it_sees_and_for_what_that_was_made_from():
+def test_a_view_is_charged_for_seen_values_and_their_ancestors():
     graph = clients()
     assert graph.guarantee(view="server").moves == graph.guarantee().moves
     (move,) = graph.guarantee(view="public").moves
@@ -58,18 +58,18 @@ def test_a_view_pays_for_what_it_sees_and_for_what_that_was_made_from():
     assert graph.epsilon_for("clients", DELTA, view="public") == epsilon(Gaussian(2.0), DELTA).upper
 
 
-def test_a_view_may_be_charged_with_an_event_of_its_own():
+def test_a_view_may_state_its_own_event_for_a_release():
     (move,) = clients().guarantee(view="analyst").moves
     assert move.event() == Gaussian(2.0 * math.sqrt(2))
 
 
-def test_a_guarantee_says_who_sees_what():
+def test_a_guarantee_describes_its_view():
     assert clients().guarantee().threat_model == "every release is published"
     threat = clients().guarantee(view="analyst").threat_model
     assert threat.startswith("analyst: sees sum; messages is charged as Gaussian(")
 
 
-def test_what_a_release_reads_is_seen_with_it():
+def test_published_inputs_of_a_release_are_charged_to_the_view():
     graph = (
         AccountantGraph()
         .source("s")
@@ -110,7 +110,7 @@ def test_an_unseen_release_before_it_takes_the_lead_away():
 @pytest.mark.statistical
 @given(data=st.data())
 @settings(deadline=None, max_examples=60)
-def test_who_sees_more_learns_more(data):
+def test_a_larger_view_costs_more(data):
     graph = AccountantGraph().source("a").source("b")
     names: list[str] = []
     for i in range(data.draw(st.integers(1, 6))):
@@ -159,7 +159,7 @@ def test_bad_views_are_refused(build, error, words):
     assert graph.to_json() == before
 
 
-def test_a_view_may_free_a_release():
+def test_a_view_may_state_that_a_release_costs_nothing():
     graph = clients().view("nothing", sees=["sum"], events={"messages": NO_EVENT})
     assert graph.guarantee(view="nothing").epsilon(0.0).upper == 0.0
 
@@ -177,7 +177,7 @@ def blocks() -> AccountantGraph:
     )
 
 
-def test_replacing_is_removing_here_and_adding_there():
+def test_a_replacement_is_a_removal_and_an_addition():
     guarantee = blocks().guarantee(under=Adjacency.REPLACE_ONE)
     costs = {move.event() for move in guarantee.moves}
     total = Gaussian(3.0).at(2)  # one evaluation at distance 2, not two at distance 1
@@ -242,7 +242,7 @@ def test_other_changes_of_relation_are_refused():
     assert loaded.under(Adjacency.ADD_OR_REMOVE_ONE) is loaded
 
 
-def test_unpinned_replacements_name_the_way_out():
+def test_the_error_for_unpinned_replacements_names_the_remedy():
     graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE).source("a").source("b")
     with pytest.raises(UnsupportedAdjacencyError, match="under=Adjacency.REPLACE_ONE"):
         graph.release("r", Laplace(1.0), reads=["a"]).guarantee()
@@ -288,7 +288,7 @@ def test_a_sampled_record_can_be_replaced():
     assert found.epsilon(DELTA).upper >= truth > sampling().guarantee().epsilon(DELTA).upper
 
 
-def test_what_has_no_rule_for_a_replacement_refuses():
+def test_events_without_a_rule_for_a_replacement_refuse_it():
     mixture = MixtureOfGaussians((0.0, 1.0), (0.9, 0.1), 1.0)
     with pytest.raises(UnsupportedEventError, match="no rule for 1 records that leave while 1 enter"):
         sampling(mixture).guarantee(under=Adjacency.REPLACE_ONE)

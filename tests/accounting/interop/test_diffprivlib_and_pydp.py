@@ -80,7 +80,7 @@ def pydp(kind: str, **attributes: Any) -> Any:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_parameters_say_what_it_is(mechanism: Any, event: PrivacyEvent) -> None:
+def test_each_mechanism_becomes_the_event_of_its_parameters(mechanism: Any, event: PrivacyEvent) -> None:
     assert from_diffprivlib(mechanism) == event
 
 
@@ -98,7 +98,7 @@ def test_laplace_noise_is_charged_for_its_width_and_not_for_its_claim(
     assert delta(event, budget).upper <= failure * (1 + 1e-9) + 1e-12
 
 
-def test_gaussian_noise_is_what_its_variance_says() -> None:
+def test_gaussian_noise_is_charged_for_its_variance() -> None:
     mechanism = diffprivlib("Gaussian", epsilon=0.5, delta=1e-5, sensitivity=3.0, variance=lambda self, value: 144.0)
     event = from_diffprivlib(mechanism)
     assert isinstance(event, Gaussian) and 4.0 * (1 - 1e-13) <= event.noise_multiplier <= 4.0
@@ -115,7 +115,7 @@ def test_gaussian_noise_is_what_its_variance_says() -> None:
         (3.0, "builtins.float is not a class"),
     ],
 )
-def test_what_does_not_say_what_it_is_is_refused(source: Any, reason: str) -> None:
+def test_unknown_mechanisms_are_refused(source: Any, reason: str) -> None:
     with pytest.raises(UnsupportedEventError, match=reason):
         from_diffprivlib(source)
 
@@ -226,7 +226,7 @@ def test_noise_that_does_not_follow_its_parameters_is_refused(
         assert "123.456" not in str(caught.value) and kind.__name__ in str(caught.value)
 
 
-def test_what_was_put_over_a_method_is_refused() -> None:
+def test_mechanisms_with_overridden_methods_are_refused() -> None:
     made = LaplaceBoundedDomain(epsilon=0.5, sensitivity=1.0)
     made.randomise = lambda value: value  # type: ignore[method-assign]
     with pytest.raises(InvalidArgumentError, match="randomise does not follow from its parameters"):
@@ -237,7 +237,7 @@ def test_what_was_put_over_a_method_is_refused() -> None:
         from_diffprivlib(made)
 
 
-def test_parameters_of_which_none_can_be_made_are_refused() -> None:
+def test_parameters_that_no_mechanism_can_have_are_refused() -> None:
     made = Geometric(epsilon=0.5)
     made.epsilon = -1.0
     with pytest.raises(InvalidArgumentError, match="from which it can't be made"):
@@ -250,7 +250,7 @@ def real() -> Any:
     return pytest.importorskip("diffprivlib.mechanisms", reason=reason)
 
 
-def test_diffprivlib_itself(real: Any) -> None:
+def test_mechanisms_of_diffprivlib_are_read(real: Any) -> None:
     for failure in (0.0, 0.3):
         mechanism = real.Laplace(epsilon=0.7, delta=failure, sensitivity=3.0)
         event = from_diffprivlib(mechanism)
@@ -281,7 +281,7 @@ def test_diffprivlib_itself(real: Any) -> None:
         from_diffprivlib(import_module("diffprivlib").BudgetAccountant())
 
 
-def test_diffprivlib_itself_altered(real: Any) -> None:
+def test_altered_mechanisms_of_diffprivlib_are_refused_or_charged_for_their_noise(real: Any) -> None:
     """Whichever parameter was altered, it is refused or the noise is what the event says: no ε falls, the noise not."""
     some, ends = {"epsilon": 0.9, "sensitivity": 2.0}, {"lower": 0, "upper": 5}
     whole = {"epsilon": 0.9, "sensitivity": 2}
@@ -332,7 +332,7 @@ def _cases(source: Any) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------- PyDP
 
 
-def test_noise_of_pydp_is_what_it_says() -> None:
+def test_pydp_noise_is_charged_for_its_scale() -> None:
     assert from_pydp(pydp("LaplaceMechanism", diversity=6.0, sensitivity=2.0)) == Laplace(3.0)
     assert from_pydp(pydp("GaussianMechanism", std=6.0, l2_sensitivity=2.0)) == Gaussian(3.0)
 
@@ -365,7 +365,7 @@ def test_pydp_without_a_cost_is_refused(source: Any, error: type[Exception]) -> 
         from_pydp(source)
 
 
-def test_pydp_itself() -> None:
+def test_mechanisms_of_pydp_are_read() -> None:
     algorithms = pytest.importorskip("pydp.algorithms.laplacian", reason="python-dp is not installed")
     mechanisms = import_module("pydp.algorithms.numerical_mechanisms")
     assert epsilon(from_pydp(mechanisms.LaplaceMechanism(0.5, 2.0)), 0.0).upper == pytest.approx(0.5)

@@ -60,7 +60,7 @@ PAIRS = [(relation, event) for relation, events in NATIVE.items() for event in e
 
 
 @pytest.mark.parametrize("relation, event", PAIRS, ids=str)
-def test_repetition_is_a_list(relation, event):
+def test_a_count_costs_what_the_list_costs(relation, event):
     """B2, B5."""
     many = Accountant(relation).compose(Self(event, 25))
     listed = Accountant(relation).compose(List([event] * 25))
@@ -134,14 +134,14 @@ def test_the_ledger_does_not_follow_the_callers_list():
     assert accountant.ledger == G(1.0) or accountant.ledger == List([G(1.0)])
 
 
-def test_no_noise_is_not_private():
+def test_zero_noise_has_infinite_epsilon():
     assert Accountant().compose(G(0)).get_epsilon(0.5) == math.inf
     assert Accountant().compose(L(0)).get_epsilon(0.5) == math.inf
     assert Accountant(Relation.REPLACE_ONE).compose(RR(0.0, 2)).get_epsilon(0.5) == math.inf
     assert Accountant(Relation.REPLACE_ONE).compose(RR(1.0, 2)).get_epsilon(0.0) == 0.0
 
 
-def test_without_a_relation_the_events_choose_it():
+def test_the_default_relation_is_determined_by_the_events():
     accountant = Accountant()
     accountant.compose(G(10.0), 100)
     assert accountant.neighboring_relation is Relation.ADD_OR_REMOVE_ONE
@@ -175,7 +175,7 @@ FOR_REPLACEMENT = [
 
 @pytest.mark.parametrize("declared", OWN, ids=str)
 @pytest.mark.parametrize("other", FOR_REPLACEMENT, ids=str)
-def test_what_is_normalised_already_never_moves_to_another_relation_by_itself(declared, other):
+def test_normalised_events_never_change_the_relation_implicitly(declared, other):
     """PureDP(1) of a record added or removed costs 2 where one is replaced: as it was, it would still have cost 1."""
     for first, second in ((declared, other), (other, declared)):
         accountant = Accountant().compose(first)
@@ -189,7 +189,7 @@ def test_what_is_normalised_already_never_moves_to_another_relation_by_itself(de
         assert asked.event == compose(*(from_dp_event(one, Relation.REPLACE_ONE) for one in (first, second)))
 
 
-def test_what_says_its_relation_or_costs_the_same_under_any_is_taken():
+def test_events_that_fix_the_relation_or_do_not_depend_on_it_are_accepted():
     accountant = Accountant()
     for event in (
         NO_EVENT,
@@ -208,13 +208,13 @@ def test_concentrated_dp_with_an_offset_is_refused():
     assert Accountant().supports(Z(0.1)) and not Accountant().supports(Z(0.1, 0.01))
 
 
-def test_an_explicit_relation_refuses():
+def test_an_explicit_relation_refuses_events_of_another():
     assert not Accountant(Relation.ADD_OR_REMOVE_ONE).supports(RR(0.5, 2))
     assert not Accountant(Relation.REPLACE_ONE).supports(DiscreteLaplaceDpEvent(0.1, 1))
     assert not Accountant(Relation.ADD_OR_REMOVE_ONE).supports(RandomizedResponse(1.0))
 
 
-def test_events_of_ours_compose_inside_native_trees():
+def test_own_events_compose_inside_native_trees():
     event = VisibleMixture(0.1, BoundedRange(0.2))
     mixed = Accountant().compose(Self(List([event, G(5)]), 10)).compose(LazySwitchDecision(0.9, 0.01))
     expected = compose((event, 10), (Gaussian(5), 10), LazySwitchDecision(0.9, 0.01))
@@ -223,7 +223,7 @@ def test_events_of_ours_compose_inside_native_trees():
     assert mixed.bracket(1e-6).upper == mixed.get_epsilon(1e-6)
 
 
-def test_other_accountants_refuse_events_of_ours():
+def test_other_accountants_refuse_own_events():
     assert not dp_accounting.rdp.RdpAccountant().supports(to_dp_event(BoundedRange(1.0)))
     assert not dp_accounting.pld.PLDAccountant().supports(compose(BoundedRange(1.0), Gaussian(1)))
 
@@ -254,13 +254,13 @@ def test_never_above_dp_accounting(event):
                 assert ours <= theirs.compose(event).get_epsilon(delta) * (1 + 2e-6)
 
 
-def test_calibration_through_dp_accounting():
+def test_dp_accounting_calibrates_with_this_accountant():
     sigma = dp_accounting.calibrate_dp_mechanism(Accountant, lambda s: Self(G(s), 10), 1.0, 1e-6)
     assert Accountant().compose(G(sigma), 10).get_epsilon(1e-6) <= 1.0
     assert Accountant().compose(G(sigma * 0.999), 10).get_epsilon(1e-6) > 1.0
 
 
 @pytest.mark.parametrize("bad", [0.0, "x", 1, False])
-def test_what_is_no_relation_is_refused(bad):
+def test_invalid_relations_are_refused(bad):
     with pytest.raises(InvalidArgumentError, match="neighboring_relation"):
         Accountant(bad)

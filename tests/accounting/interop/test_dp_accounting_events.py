@@ -48,14 +48,14 @@ trees = st.lists(st.tuples(leaves, st.integers(1, 20)), min_size=1, max_size=3).
 
 @pytest.mark.statistical
 @given(event=trees)
-def test_a_native_tree_comes_back_as_it_was(event: PrivacyEvent) -> None:
+def test_native_trees_survive_a_round_trip(event: PrivacyEvent) -> None:
     assert from_dp_event(to_dp_event(event, strict=True)) == event
 
 
 @pytest.mark.statistical
 @given(event=trees)
 @settings(max_examples=6)
-def test_native_accountants_read_it_as_no_less(event: PrivacyEvent) -> None:
+def test_native_accountants_give_at_least_the_same_epsilon(event: PrivacyEvent) -> None:
     native = to_dp_event(event, strict=True)
     for accountant in (PLDAccountant(), RdpAccountant()):
         if accountant.supports(native):
@@ -77,7 +77,7 @@ def test_discrete_noise_is_native_at_whole_distances(at: int) -> None:
     "event", [ZCDP(0.1), NonPrivate(), compose(), MixtureOfGaussians((0, 1), (0.5, 0.5), 1.0),
               TruncatedPoissonSampled(50, 0.1, 6, 1.0)], ids=str
 )  # fmt: skip
-def test_what_else_is_native(event: PrivacyEvent) -> None:
+def test_further_events_have_a_native_form(event: PrivacyEvent) -> None:
     assert not isinstance(to_dp_event(event, strict=True), PrivacyEvent)
     assert from_dp_event(to_dp_event(event)) == event
 
@@ -93,7 +93,7 @@ def test_what_else_is_native(event: PrivacyEvent) -> None:
     [lambda e: e, lambda e: compose((e, 3), Gaussian(1.0)), lambda e: PoissonSampled(0.5, compose((e, 2)))],
     ids=["alone", "composed", "sampled"],
 )
-def test_what_has_no_native_form_is_refused_by_name(event: PrivacyEvent, inside: Any) -> None:
+def test_events_without_a_native_form_are_refused_by_name(event: PrivacyEvent, inside: Any) -> None:
     """Not strictly, it stays as it is, and dp-accounting refuses the tree."""
     if isinstance(event, (RandomizedResponse, PoissonSampled)) and isinstance(inside(event), PoissonSampled):
         pytest.skip("no such tree: a sample of local reports, or of one direction")
@@ -103,7 +103,7 @@ def test_what_has_no_native_form_is_refused_by_name(event: PrivacyEvent, inside:
     assert not PLDAccountant().supports(native) and not RdpAccountant().supports(native)
 
 
-def test_events_of_ours_may_stand_in_a_native_tree() -> None:
+def test_own_events_may_occur_in_a_native_tree() -> None:
     """If they have a meaning under its relation."""
     relation = dp_accounting.NeighboringRelation
     native = dp_accounting.ComposedDpEvent([PureDP(0.5), dp_accounting.GaussianDpEvent(2.0)])
@@ -114,7 +114,7 @@ def test_events_of_ours_may_stand_in_a_native_tree() -> None:
 
 
 @pytest.mark.statistical
-def test_a_tree_is_for_add_or_remove_alone() -> None:
+def test_native_trees_are_for_add_or_remove_one() -> None:
     """Why there is no tree for replace-one: dp-accounting's accountants do not agree there (B3)."""
     relation, native = dp_accounting.NeighboringRelation.REPLACE_ONE, to_dp_event(Gaussian(1.0))
     low = RdpAccountant(neighboring_relation=relation).compose(native).get_epsilon(1e-6)
@@ -122,7 +122,7 @@ def test_a_tree_is_for_add_or_remove_alone() -> None:
     assert low < epsilon(from_dp_event(native, relation), 1e-6).upper <= high * (1 + 1e-6) and not math.isinf(high)
 
 
-def test_a_tree_is_for_a_record_that_becomes_null() -> None:
+def test_native_trees_may_be_for_replace_with_null() -> None:
     tree = dp_accounting.SingleEpochTreeAggregationDpEvent(1.0, [4])
     relation = dp_accounting.NeighboringRelation
     assert from_dp_event(tree, relation.REPLACE_SPECIAL) == compose((Gaussian(1.0), 3))

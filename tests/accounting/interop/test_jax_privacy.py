@@ -45,7 +45,7 @@ BUILT: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-def test_its_trees_are_accepted_under_their_relation() -> None:
+def test_trees_of_jax_privacy_are_accepted_under_their_relation() -> None:
     def event(name: str, relation: Relation = Relation.ADD_OR_REMOVE_ONE) -> Any:
         return from_dp_event(BUILT[name][1], relation)
 
@@ -57,7 +57,7 @@ def test_its_trees_are_accepted_under_their_relation() -> None:
 
 
 @pytest.mark.statistical
-def test_fixed_batches_are_refused_where_they_mean_nothing_and_cost_two_where_a_record_is_replaced() -> None:
+def test_fixed_batches_are_refused_under_add_or_remove_and_cost_distance_two_under_replace_one() -> None:
     tree = BUILT["fixed_dpsgd_event"][1]
     with pytest.raises(UnsupportedEventError, match="only under .*REPLACE_ONE"):
         from_dp_event(tree)
@@ -80,7 +80,7 @@ def test_batches_of_a_fixed_size_cost_no_less_than_poisson_samples_at_twice_the_
         assert 1.0 <= epsilon(fixed, at).upper / epsilon(composed, at).upper < 1.1
 
 
-def test_without_jax_privacy_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jax_privacy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax_privacy", None)
     _config_class.cache_clear()
     with pytest.raises(MissingExtraError, match=r"hockeystick\[jax\]"):
@@ -106,7 +106,7 @@ def test_builders_of_jax_privacy_make_the_trees_above() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore")
-def test_its_training_accountants_charge_here(jax_privacy: Any) -> None:
+def test_training_accountants_of_jax_privacy_use_this_accountant(jax_privacy: Any) -> None:
     config = jax_privacy_config()
     assert isinstance(config.create_accountant(), Accountant)
     training = jax_privacy.DpsgdTrainingAccountant(config)

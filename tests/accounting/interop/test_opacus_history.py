@@ -34,7 +34,7 @@ def test_epsilon_lies_between_opacus_own_numbers():
     assert 6.60 < epsilon(from_opacus([(1.5, 0.04, 2249)]), 1e-5).upper < 6.777395712150674
 
 
-def test_a_step_without_noise_leaves_nothing():
+def test_a_step_without_noise_is_not_private():
     assert from_opacus([(0.0, 0.1, 2)]) == compose((NonPrivate(), 2))
     assert epsilon(from_opacus([(1.0, 0.1, 5), (0.0, 0.1, 1)]), 0.5).upper == math.inf
 
@@ -44,6 +44,6 @@ def test_a_step_without_noise_leaves_nothing():
     [None, 3, "history", {"mechanism": "rdp"}, [(1.0, 0.1)], ["abc"], [(1.0, 0.1, -1)], [(1.0, 0.1, 1.5)],
      [(-1.0, 0.1, 1)], [(math.nan, 0.1, 1)], [(1.0, 1.1, 1)], [(1.0, True, 1)]],
 )  # fmt: skip
-def test_what_is_no_history_is_refused(history):
+def test_invalid_histories_are_refused(history):
     with pytest.raises(InvalidArgumentError, match="history"):
         from_opacus(history)

@@ -75,7 +75,7 @@ def test_added_up_batches_are_refused_and_would_cost_more_than_opacus_charges() 
     assert charged == pytest.approx(8.49, abs=0.01) and truth == pytest.approx(8.90, abs=0.01)
 
 
-def test_pieces_are_refused_where_nobody_counts_batches() -> None:
+def test_partial_steps_are_refused_if_batches_are_not_counted() -> None:
     """They may be of one batch, by Opacus's memory manager, or of several: an accountant alone does not see which."""
     accountant = trained(0)
     with pytest.raises(InvalidArgumentError, match="signal_skip_step=True") as caught:
@@ -91,7 +91,7 @@ def test_adaptive_clipping_is_refused() -> None:
 
 
 @pytest.mark.parametrize("noise", [math.nan, -1.0, True, "1"])
-def test_a_step_that_is_none_is_refused(noise: object) -> None:
+def test_an_invalid_step_is_refused(noise: object) -> None:
     accountant = trained(1)
     with pytest.raises(InvalidArgumentError):
         accountant.step(noise_multiplier=noise, sample_rate=0.1)  # type: ignore[arg-type]
@@ -273,7 +273,7 @@ def test_the_engine_charges_a_step_for_each_batch(stand_in: dict[str, Any], mode
 
 
 @pytest.mark.parametrize("mode", ["hooks", "ghost"])
-def test_pieces_of_a_batch_are_one_step(stand_in: dict[str, Any], mode: str) -> None:
+def test_partial_batches_make_one_step(stand_in: dict[str, Any], mode: str) -> None:
     engine = opacus_training.opacus_engine()
     _, optimizer, *_, loader = engine.make_private(module=3, grad_sample_mode=mode)
     pieces = 0
@@ -372,7 +372,7 @@ def test_noise_for_a_smaller_norm_than_gradients_were_clipped_to_is_refused(
     [("poisson_sampling", False), ("clipping", "adaptive"), ("rand_on_empty", True), ("rand_on_empty", 1),
      ("surprise", 3)],
 )  # fmt: skip
-def test_what_changes_the_cost_of_a_step_is_refused_before_it_is_done(
+def test_options_that_change_the_cost_of_a_step_are_refused(
     stand_in: dict[str, Any], method: str, named: str, value: object
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=named) as caught:
@@ -381,7 +381,7 @@ def test_what_changes_the_cost_of_a_step_is_refused_before_it_is_done(
     assert caught.value.argument == named and caught.value.remedy
 
 
-def test_what_changes_no_cost_is_handed_on(stand_in: dict[str, Any]) -> None:
+def test_options_that_do_not_affect_the_cost_are_passed_on(stand_in: dict[str, Any]) -> None:
     engine = opacus_training.opacus_engine()
     options = {"poisson_sampling": True, "clipping": "flat", "rand_on_empty": False, "epsilon_tolerance": 0.1}
     _, optimizer, loader = engine.make_private_with_epsilon(module=3, target_epsilon=1.0, **options)
@@ -415,7 +415,7 @@ def test_a_checkpoint_is_charged_to_the_filter(stand_in: dict[str, Any]) -> None
     assert second.history == first.history and second.filter.remaining() == first.filter.remaining()
 
 
-def test_without_opacus_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opacus_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
     _forget()
     for make in (opacus_training.opacus_engine, opacus_training.opacus_accountant):
@@ -472,7 +472,7 @@ def test_a_training_with_opacus_feeds_a_graph() -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
-def test_opacus_calibrates_its_noise_by_it() -> None:
+def test_opacus_calibrates_noise_with_this_accountant() -> None:
     engine = opacus_training.opacus_engine()
     model, optimizer, loader = model_of()
     engine.make_private_with_epsilon(
@@ -490,7 +490,7 @@ def test_opacus_calibrates_its_noise_by_it() -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
-def test_what_opacus_can_do_and_numbers_do_not_cover_is_refused() -> None:
+def test_uncovered_features_of_opacus_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="poisson_sampling=False"):
         fit(opacus_training.opacus_engine(), poisson_sampling=False)
     with pytest.raises(InvalidArgumentError, match="clipping='adaptive'"):
@@ -509,7 +509,7 @@ def test_what_opacus_can_do_and_numbers_do_not_cover_is_refused() -> None:
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["hooks", "ghost"])
-def test_opacus_own_loops_have_a_step_for_each_batch(mode: str) -> None:
+def test_loops_of_opacus_make_one_step_per_batch(mode: str) -> None:
     """Its memory manager and its schedulers; and what they, and what it lets a loop do, would leave uncovered."""
     torch, manager = import_module("torch"), import_module("opacus.utils.batch_memory_manager").BatchMemoryManager
     decay = import_module("opacus.schedulers").ExponentialGradClip

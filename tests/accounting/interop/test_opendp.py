@@ -69,7 +69,9 @@ def profile(scale: float = 1.0) -> Any:
     ],
     ids=str,
 )
-def test_an_event_is_what_the_map_says(measurement: Any, distance: float, event: accounting.PrivacyEvent) -> None:
+def test_an_event_has_the_cost_of_the_privacy_map(
+    measurement: Any, distance: float, event: accounting.PrivacyEvent
+) -> None:
     found = from_opendp(measurement, distance)
     assert type(found) is type(event)
     for mine, expected in zip(
@@ -138,7 +140,7 @@ def test_an_unknown_measure_is_refused_by_its_name(measure: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [3.0, None, dp.symmetric_distance()])
-def test_what_is_no_measurement_is_refused(bad: object) -> None:
+def test_objects_that_are_not_measurements_are_refused(bad: object) -> None:
     with pytest.raises(InvalidArgumentError, match="is not a measurement"):
         from_opendp(bad, 1.0)
 
@@ -184,7 +186,7 @@ def test_a_metric_of_records_is_read_under_its_relation(
 
 @pytest.mark.parametrize("metric", [dp.symmetric_distance(), dp.insert_delete_distance()])
 @pytest.mark.parametrize("adjacency", [REPLACE, NULL])
-def test_a_replaced_record_is_no_single_insertion(metric: Any, adjacency: Adjacency) -> None:
+def test_a_replaced_record_is_not_one_insertion(metric: Any, adjacency: Adjacency) -> None:
     """The trap: map(1) in SymmetricDistance is half of what a replacement costs."""
     with pytest.raises(InvalidArgumentError, match="distance=1: is too small"):
         from_opendp(counting(metric), 1, adjacency=adjacency)
@@ -341,7 +343,7 @@ def test_a_frame_without_a_bound_on_the_whole_is_refused() -> None:
             from_opendp(measurement, bounds, adjacency=ADD)
 
 
-def test_a_distance_that_is_no_number_of_records_is_refused() -> None:
+def test_a_distance_that_does_not_count_records_is_refused() -> None:
     """Where a map takes it."""
     measurement = SimpleNamespace(
         map=lambda distance: 0.5,
@@ -355,7 +357,7 @@ def test_a_distance_that_is_no_number_of_records_is_refused() -> None:
     assert from_opendp(measurement, 1, adjacency=ADD) == PureDP(0.5)
 
 
-def test_a_column_name_is_no_metric() -> None:
+def test_a_column_name_is_not_a_metric() -> None:
     """In ChangeOneIdDistance no identifier is added, whatever its column is called."""
     metric = 'ChangeOneIdDistance { identifier: col("Symmetric") }'
     measurement = SimpleNamespace(map=float, output_measure="MaxDivergence", input_metric=metric)
@@ -381,7 +383,7 @@ def test_margins_that_fix_more_than_a_size_are_refused() -> None:
                     from_opendp(framed(margins=margins, known=known), [WHOLE], adjacency=adjacency)
 
 
-def test_margins_that_do_not_tell_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_margins_that_an_older_opendp_does_not_report_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A domain of an older OpenDP."""
     monkeypatch.delattr(Frames, "get_margin")
     assert from_opendp(framed(), [Bound(per_group=1)], adjacency=ADD) == PureDP(1.0)
@@ -390,7 +392,7 @@ def test_margins_that_do_not_tell_are_refused(monkeypatch: pytest.MonkeyPatch) -
             from_opendp(framed(margins=margins), [WHOLE], adjacency=REPLACE)
 
 
-def test_frames_of_opendp_itself() -> None:
+def test_frames_of_opendp_are_read() -> None:
     """The stand-ins above say what it does: how a domain prints, what is known of the whole, how a map takes bounds."""
     polars = pytest.importorskip("polars", reason="polars is not installed")
     wanted = import_module("opendp.mod")._EXPECTED_POLARS_VERSION

@@ -103,7 +103,7 @@ def ours(row: Any) -> PrivacyEvent:
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_is_refused_is_refused_by_type(reason):
+def test_bad_input_raises_typed_errors(reason):
     found = [row for row in TABLE if REFUSED[reason](json.dumps(row))]
     assert found
     for row in found:
@@ -125,7 +125,7 @@ def assert_not_below_the_truth(event: PrivacyEvent, eps: float, upper: float) ->
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("row", rows("epsilon"))
-def test_epsilons_of_its_tests(row):
+def test_epsilons_agree_with_the_peers_tests(row):
     event = ours(row)
     for at, theirs in row["epsilon"]:
         found = epsilon(event, at).upper
@@ -135,7 +135,7 @@ def test_epsilons_of_its_tests(row):
 
 
 @pytest.mark.parametrize("row", rows("delta"))
-def test_deltas_of_its_tests(row):
+def test_deltas_agree_with_the_peers_tests(row):
     event = ours(row)
     for at, theirs in row["delta"]:
         found = delta(event, at).upper
@@ -155,7 +155,7 @@ def loose(row: Any) -> float:
 
 
 @pytest.mark.parametrize("row", rows("rdp"))
-def test_renyi_curves_of_its_tests(row):
+def test_renyi_curves_agree_with_the_peers_tests(row):
     orders, theirs = np.array([[order, decoded(value)] for order, value in row["rdp"]]).T
     found = ours(row).rdp(orders)
     assert (found <= theirs * (1 + loose(row)) + 1e-12).all()
@@ -205,7 +205,7 @@ def test_b13_both_noises_of_a_sparse_vector_are_stated_by_themselves():
     [[(100.0, 10_000)], [(100.0, 9_999)], [(10.0, 1)] * 100, [(10.0, 50), (5.0, 5), (20.0, 120)]],
     ids=["10000", "9999", "one by one", "unequal"],
 )
-def test_brackets_of_prv_accountant(engine, events):
+def test_brackets_overlap_those_of_prv_accountant(engine, events):
     """prv's tests/test_accountant.py: its brackets hold the exact δ(4) within 1e-3. No closed form is used here."""
     event = compose(*((Gaussian(sigma), count) for sigma, count in events))
     mu = math.sqrt(math.fsum(count / sigma**2 for sigma, count in events))
@@ -222,7 +222,7 @@ def test_brackets_of_prv_accountant(engine, events):
 
 
 @pytest.mark.parametrize("at", [1e-6, pytest.param(1e-12, marks=pytest.mark.statistical)])
-def test_b15_the_central_limit_is_no_bound(at):
+def test_b15_the_central_limit_is_not_a_bound(at):
     """B15: Opacus' GDP accountant takes μ = q·√(T·(e^{1/σ²} − 1)) (Bu, Dong, Long & Su 2020): 24% and 39% too small."""
     q, sigma, steps = 0.01, 0.8, 1000
     limit = epsilon(GaussianDP(q * math.sqrt(steps * math.expm1(1 / sigma**2))), at).upper
@@ -231,7 +231,7 @@ def test_b15_the_central_limit_is_no_bound(at):
     assert epsilon(event, at).upper >= contour_integral.epsilon(event, at, upper=False)
 
 
-def test_concentrated_dp_of_opendp():
+def test_concentrated_dp_agrees_with_opendp():
     """OpenDP's test_comb.py: Laplace noise of scale 10 is .005-zCDP there, and that (0.42994146883694934, 1e-6)-DP."""
     assert epsilon(ZCDP(0.005), 1e-6).upper <= 0.42994146883694934 * (1 + 1e-12)
     assert PureDP(0.1).zcdp_rho() <= 0.005 and Laplace(10.0).zcdp_rho() <= PureDP(0.1).zcdp_rho()
@@ -240,7 +240,7 @@ def test_concentrated_dp_of_opendp():
     assert epsilon(total, 1e-6).upper <= epsilon(ZCDP(0.01), 1e-6).upper
 
 
-def test_trade_off_functions_of_riskcal():
+def test_trade_off_functions_agree_with_riskcal():
     """riskcal's get_beta_from_zcdp(.5, .05) and get_beta_from_pld of Gaussian noise 1, which is .5-zCDP."""
     assert trade_off(ZCDP(0.5), [0.05])[0] >= 0.664415
     exact = float(special.ndtr(special.ndtri(0.95) - 1.0))

@@ -49,7 +49,7 @@ def test_the_inverse_is_that_of_a_loss_nearby(loss, q):
             assert inner <= bound + slack if side > 0 else inner >= bound - slack
 
 
-def test_ends():
+def test_losses_at_the_ends_are_exact():
     ends = np.array([-math.inf, 0.0, math.inf])
     for q in (1e-300, 0.3, 1.0 - 1e-12):
         assert mixed(ends, q).tolist() == [pytest.approx(math.log1p(-q), rel=1e-15), 0.0, math.inf]

@@ -82,7 +82,7 @@ def test_epsilon_inverts_delta(parts, goal):
 @pytest.mark.statistical
 @pytest.mark.parametrize(("e", "count"), [(1e-3, 10_000), (0.01, 10_000), (0.3, 1000), (2.0, 50)])
 @pytest.mark.parametrize("goal", [1e-6, 1e-15])
-def test_many_equal_parts(e, count, goal):
+def test_many_equal_parts_agree_with_the_closed_form(e, count, goal):
     up = oc.epsilon([(e, 0.0, count)], goal)
     assert homogeneous_delta(e, count, up) <= goal < homogeneous_delta(e, count, up * (1 - 1e-12))
     value = homogeneous_delta(e, count, up / 2)
@@ -95,7 +95,7 @@ def test_equal_parts_may_be_written_in_any_way():
     assert one == oc.delta([(0.1, 0.0, 2), (0.3, 1e-6, 4), (0.1, 0.0, 1), (0.3, 1e-6, 3), (9.0, 0.5, 0)], 1.0)
 
 
-def test_it_is_what_the_privacy_loss_distribution_finds():
+def test_it_agrees_with_the_privacy_loss_distribution():
     parts = [(0.1, 0.0, 200), (0.37, 0.0, 30)]
     exact = oc.delta(parts, 4.0)
     grid = event_delta(compose((PureDP(0.1), 200), (PureDP(0.37), 30)), 4.0, bracket=True, method="pld")
@@ -104,7 +104,7 @@ def test_it_is_what_the_privacy_loss_distribution_finds():
     assert grid.upper <= exact * (1 + 1e-3)
 
 
-def test_edges():
+def test_trivial_compositions_are_exact():
     assert oc.delta([], 0.0) == 0.0 and oc.epsilon([], 0.0) == 0.0
     assert oc.delta([(1.0, 1e-5, 1)], 1.0) == 1e-5 == oc.delta([(1.0, 1e-5, 1)], math.inf)
     assert oc.epsilon([(1.0, 1e-5, 1)], 1e-5) == 1.0
@@ -159,7 +159,7 @@ def test_without_any_epsilon_only_the_failures_are_left():
     assert oc.epsilon([], 0.0) == 0.0 == oc.delta([], 0.0)
 
 
-def test_decimals_are_rounded_in_the_direction_that_is_asked_for():
+def test_decimals_are_rounded_in_the_given_direction():
     found = []
     for up in (False, None, True):
         with oc._digits(5, up):

@@ -22,7 +22,7 @@ def three_point(eps, categories, order):
 
 @pytest.mark.statistical
 @given(eps=st.floats(1e-9, 300), categories=st.integers(2, 10**6), excess=st.floats(-8, 6))
-def test_renyi_curve_of_randomised_response(eps, categories, excess):
+def test_renyi_curve_of_randomised_response_is_the_closed_form(eps, categories, excess):
     order = 1.0 + 10.0**excess
     with mpmath.workdps(80):
         exact = three_point(eps, categories, order)
@@ -30,7 +30,7 @@ def test_renyi_curve_of_randomised_response(eps, categories, excess):
         assert exact * (1 - mpmath.mpf(10) ** -13) <= got <= exact * (1 + mpmath.mpf(10) ** -12)
 
 
-def test_renyi_curve_at_the_ends():
+def test_renyi_curve_is_exact_at_its_ends():
     assert not three_point_rdp(0.0, 0.5, np.array([1.5, 1e9])).any()
     assert not three_point_rdp(1.0, 0.0, np.array([1.5, 1e9])).any()
     assert three_point_rdp(math.inf, 0.5, np.array([1.5]))[0] == math.inf
@@ -65,7 +65,7 @@ def test_rho_of_no_loss_is_zero():
     assert PureDP(0.0).zcdp_rho() == RandomizedResponse(0.0, 5).zcdp_rho() == 0.0
 
 
-def test_tight_rho_pays_in_a_composition():
+def test_tight_rho_lowers_the_epsilon_of_a_composition():
     """k-ary reports of many categories cost far less than ε²/2 each."""
     event = compose((RandomizedResponse(0.5, 100), 50))
     assert event.zcdp_rho() < 0.12 * 50 * 0.5**2 / 2
@@ -75,7 +75,7 @@ def test_tight_rho_pays_in_a_composition():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e20])
-def test_least_rho_of_curves_with_a_known_answer(scale):
+def test_least_rho_agrees_with_known_values(scale):
     # a log-moment α(α−1) that goes on along its tangent from order 3
     capped = least_rho(lambda a: scale * np.where(a < 3, a, (5 * a - 9) / (a - 1)), 5 * scale)
     assert scale <= capped <= scale * (1 + 3e-6)
@@ -117,6 +117,6 @@ def test_rho_of_the_least_probabilities_is_the_largest_slope(more):
         assert slope * (1 - 1e-12) <= found <= slope * (1 + 1e-4)
 
 
-def test_least_rho_hides_no_missing_number():
+def test_least_rho_of_a_curve_with_nan_is_nan():
     assert math.isnan(least_rho(lambda a: np.where(a > 5.0, np.nan, 0.1 * a), 1.0))
     assert 0.0 < least_rho(lambda a: np.zeros(a.shape), 1.0) <= 1e-299

@@ -43,7 +43,7 @@ def test_hardly_any_variance_is_lost_where_noise_is_wider(variance):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.02, 0.1, 0.25])
-def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
+def test_the_profile_is_at_least_that_of_every_vector(epsilon):
     event = Skellam(1e5, distance=5.0)
     assert len(event.shifts()) > integer_noise._FEW
     found = hs.delta(event, epsilon)
@@ -59,7 +59,7 @@ def test_the_profile_is_no_lower_than_that_of_any_vector(epsilon):
     assert at == pytest.approx(epsilon, rel=1e-9, abs=1e-12) and (epsilon == 0.0 or at >= epsilon * (1 - 1e-12))
 
 
-def test_what_lies_beyond_the_steps_is_on_top():
+def test_the_mass_beyond_the_steps_is_added():
     event = Skellam(1e5, distance=5.0)
     mu, failure = wide_noise.normal_bound(1e5, 25, None)
     assert mu == pytest.approx(5 * wide_noise.normal_step(1e5).mu)
@@ -71,7 +71,7 @@ def test_what_lies_beyond_the_steps_is_on_top():
     assert wide_noise.normal_bound(1e5, 10**8, 1)[1] == 1.0
 
 
-def test_few_vectors_less_noise_and_engines_asked_for_have_the_exact_profile():
+def test_few_vectors_and_narrow_noise_use_the_exact_profile():
     assert Skellam(1e5, distance=2.0).normal() is None
     assert Skellam(1e5, distance=5.0, coordinates=1).normal() is None
     assert Skellam(99999.0, distance=5.0).normal() is None

@@ -6,7 +6,7 @@ from hockeystick.accounting.numerics import crossings
 
 
 @pytest.mark.parametrize("top", [-6.0, -8.0, 3.0])
-def test_a_function_that_turns_leads_to_no_endless_search(top: float) -> None:
+def test_a_non_monotone_function_does_not_cause_an_endless_search(top: float) -> None:
     """Its secants lead from one side of the highest value to the other and back."""
     asked: list[float] = []
 

@@ -43,7 +43,7 @@ def test_sums_are_the_least_floats_above_the_exact_one(terms):
 @pytest.mark.parametrize(
     ("count", "value", "product"), [(0, math.inf, 0.0), (3, math.inf, math.inf), (2, 1e308, math.inf)]
 )
-def test_products_at_infinity(count, value, product):
+def test_products_with_infinity_are_rounded_outwards(count, value, product):
     assert directed_rounding.product_up(count, value) == product
 
 
@@ -57,14 +57,14 @@ def test_exponentials_lie_on_their_side_and_near(log_value):
         assert float(1 - low / exact) < 1e-15 * (1 + abs(log_value))
 
 
-def test_an_exponential_is_rounded_up_from_nothing():
+def test_an_exponential_that_underflows_is_rounded_up():
     assert directed_rounding.exp(-math.inf) == 5e-324
     assert directed_rounding.exp(-math.inf, upper=False) == 0.0
     assert 0.0 == directed_rounding.exp(-1e4, upper=False) < directed_rounding.exp(-1e4) < 1e-300
 
 
 @given(st.floats(-700.0, -1e-300))
-def test_an_ulp_of_a_logarithm_is_made_up_for(log_value):
+def test_logarithms_allow_for_an_error_of_one_ulp(log_value):
     with mpmath.workdps(40):
         more, less = (mpmath.mpf(log_value) + sign * mpmath.mpf(math.ulp(log_value)) for sign in (1, -1))
         assert directed_rounding.exp(log_value, upper=False) <= mpmath.exp(less)

@@ -34,7 +34,7 @@ def test_a_sample_of_an_access_that_may_fail_may_fail():
     assert PoissonSampled(0.4, ApproximateDP(1.0, 5e-324)).failure_delta() > 0.0
 
 
-def test_a_group_costs_no_less_than_the_exact_multiples():
+def test_a_group_costs_at_least_the_exact_multiples():
     with mpmath.workdps(60):
         for i in range(1, 200):
             epsilon, k = i / 10, max(2, min(35, int(6500 / i)))
@@ -80,7 +80,7 @@ def test_the_runs_left_after_failures_are_rounded_to_the_side_that_costs():
             assert Fraction(left.rate) <= Fraction(rate) + (1 - Fraction(rate)) * Fraction(failure)
 
 
-def test_the_norm_of_a_mixture_is_from_above_where_a_small_weight_meets_a_large_exponent():
+def test_the_norm_of_a_mixture_with_a_small_weight_and_a_large_exponent_is_from_above():
     rng = np.random.default_rng(2)
     with mpmath.workdps(340):
         for _ in range(60):
@@ -122,7 +122,7 @@ def test_the_curve_of_discrete_gaussian_noise_keeps_room_for_its_sums():
 
 
 @pytest.mark.parametrize("centre", [0.5, 8.0, 40.0, 200.0])
-def test_the_logarithm_of_a_mixtures_ratio_knows_what_exponents_that_cancel_are_off(centre):
+def test_the_logarithm_of_a_mixtures_ratio_allows_for_cancelling_exponents(centre):
     # At z ≈ c/2 the exponent c·z − c²/2 is near 0, and off by the round-off of both of its parts.
     mixture = NormalMixture((0.0, centre), (0.75, 0.25))
     with mpmath.workdps(60):

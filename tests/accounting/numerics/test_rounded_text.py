@@ -39,7 +39,7 @@ def test_bounds_are_rounded_away_from_the_truth(value: float, digits: int) -> No
         (math.nan, 5, ("–", "–", "–")),
     ],
 )
-def test_texts(value: float, digits: int, texts: tuple[str, str, str]) -> None:
+def test_numbers_are_printed_as_expected(value: float, digits: int, texts: tuple[str, str, str]) -> None:
     assert (lower(value, digits), nearest(value, digits), upper(value, digits)) == texts
 
 
@@ -75,11 +75,11 @@ def test_a_format_rounds_up_by_no_more_than_its_last_digit(value: float, kind: s
         (math.inf, ".2f", "inf"),
     ],
 )
-def test_formats_of_an_upper_bound(value: float, spec: str, text: str) -> None:
+def test_formats_round_an_upper_bound_up(value: float, spec: str, text: str) -> None:
     assert formatted_up(value, spec) == text
 
 
 @pytest.mark.parametrize("spec", ["d", "x", ".3q"])
-def test_what_is_no_format_of_a_bound_is_refused(spec: str) -> None:
+def test_invalid_formats_of_a_bound_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=r"[Ff]ormat"):
         formatted_up(1.5, spec)

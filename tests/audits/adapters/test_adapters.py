@@ -242,7 +242,7 @@ def test_diffprivlib_mechanisms_have_neighbours(attributes, pair) -> None:
         (np.random.default_rng, "is of none of"),
     ],
 )
-def test_what_cant_be_adapted_is_refused(target, reason) -> None:
+def test_objects_without_an_adapter_are_refused(target, reason) -> None:
     with pytest.raises(HockeystickError, match=reason):
         adapt(target)
 
@@ -255,7 +255,7 @@ def test_options_of_another_library_are_refused() -> None:
         adapt(target, coordinatewise=True)
 
 
-def test_diffprivlib_itself() -> None:
+def test_mechanisms_of_diffprivlib_are_audited() -> None:
     reason = "diffprivlib (with scikit-learn < 1.6) is not installed"
     mechanisms = pytest.importorskip("diffprivlib.mechanisms", reason=reason)
 
@@ -266,7 +266,7 @@ def test_diffprivlib_itself() -> None:
     assert verdict(adapt(whole, neighbours=(0, 3)), 2000).refuted
 
 
-def test_pydp_itself() -> None:
+def test_mechanisms_of_pydp_are_audited() -> None:
     laplacian = pytest.importorskip("pydp.algorithms.laplacian", reason="python-dp is not installed")
     mechanisms = pytest.importorskip("pydp.algorithms.numerical_mechanisms")
     bounds = {"lower_bound": 0, "upper_bound": 1, "l0_sensitivity": 1, "linf_sensitivity": 1, "dtype": "float"}
@@ -281,7 +281,7 @@ def test_pydp_itself() -> None:
 # ------------------------------------------------------------------------------------------------------------- Opacus
 
 
-def test_without_opacus_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opacus_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opacus", None)
 
     with pytest.raises(MissingExtraError, match=r"an audit of DP-SGD needs opacus: pip install") as caught:
@@ -390,7 +390,7 @@ def test_private_training_is_not_refuted_and_mutants_are() -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
-def test_the_claim_of_a_training_is_what_its_accountant_recorded() -> None:
+def test_the_claim_of_a_training_run_is_its_accountants_record() -> None:
     target = dp_sgd(training(rate=0.5, steps=2), sample_rate=0.5)
 
     sampled = accounting.compose((accounting.PoissonSampled(0.5, accounting.Gaussian(1.0)), 2))
@@ -430,7 +430,7 @@ def test_a_training_is_repeatable_and_leaves_torchs_generator_alone() -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
-def test_training_that_cant_be_audited_is_refused() -> None:
+def test_training_that_cannot_be_audited_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="is not what the accountant recorded"):
         dp_sgd(training(rate=0.5), sample_rate=0.25)
     with pytest.raises(InvalidArgumentError, match="samples nothing"):
@@ -447,7 +447,7 @@ def test_training_that_cant_be_audited_is_refused() -> None:
         dp_sgd(training(mutate=split), sample_rate=1.0)
 
 
-def test_what_a_measurement_returns_is_checked() -> None:
+def test_outputs_of_a_measurement_are_checked() -> None:
     with pytest.raises(TargetError, match="target returned shape .* for 5 coordinates"):
         opendp._coordinates(lambda values: np.zeros((len(values), 2)), 1.0, 5)
     assert opendp._plain([1, 2]).tolist() == [1, 2]

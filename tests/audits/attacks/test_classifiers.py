@@ -73,12 +73,12 @@ def ordered(value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("target", [chequered, ring, pytest.param(ordered, marks=pytest.mark.statistical)])
-def test_classifiers_find_what_single_numbers_do_not_tell(target: Target) -> None:
+def test_classifiers_find_violations_that_single_numbers_do_not_show(target: Target) -> None:
     assert lower_bound(target, 3000, "auto") > 0.25
 
 
 @pytest.mark.parametrize("target", [chequered])
-def test_without_them_it_is_not_seen(target: Target) -> None:
+def test_without_classifiers_the_violation_is_not_found(target: Target) -> None:
     assert lower_bound(target, 3000, "simple") < 0.1
 
 
@@ -138,7 +138,7 @@ def test_any_numbers_have_a_score_and_equal_ones_the_same(fit: classifiers.Fit) 
 
 
 @pytest.mark.parametrize("fit", [fit for fit, _ in classifiers.FITS.values()])
-def test_a_constant_tells_nothing(fit: classifiers.Fit) -> None:
+def test_a_constant_output_has_a_score_near_zero(fit: classifiers.Fit) -> None:
     score = fit((np.ones((200, 2)), np.ones((200, 2))), np.random.default_rng(0))
 
     assert np.abs(score(np.ones((3, 2)))).max() < (2 if fit is classifiers.fit_neighbours else 1e-3)
@@ -175,7 +175,7 @@ class Memory:
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_no_output_is_rated_by_a_score_that_knows_it(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
+def test_no_output_is_rated_by_a_score_fitted_to_it(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
     """A classifier that memorises looks perfect on what it was fitted to; the counts must show that it is not."""
 
     def noise(value: int, rng: np.random.Generator, runs: int) -> np.ndarray | list[list[float]]:
@@ -246,7 +246,7 @@ def test_nothing_is_fitted_to_single_numbers(monkeypatch: pytest.MonkeyPatch, at
 
 
 @pytest.mark.parametrize("name", classifiers.FITS)
-def test_a_fit_looks_at_no_more_than_so_many_outputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_uses_at_most_the_stated_number_of_outputs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     most = 1 << 15
     seen: list[int] = []
     inner = classifiers._subsample
@@ -358,7 +358,7 @@ def test_the_same_targets_with_a_smaller_claim_are_refuted(target: Target) -> No
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", [split_laplace, stopping])
-def test_audits_with_classifiers_are_as_seldom_wrong_as_promised(target: Target) -> None:
+def test_audits_with_classifiers_keep_their_false_alarm_rate(target: Target) -> None:
     """False-alarm rate 1e-6: the most refutations of a valid auditor at level 0.05; 0.18 would exceed it surely."""
     audits = 200
     allowed = int(stats.binom.isf(1e-6, audits, 0.05))
@@ -386,7 +386,7 @@ def test_partial_sums_and_many_small_shifts_are_summed_up() -> None:
     assert lower_bound(many, 50_000, "auto") > 0.2
 
 
-def test_numbers_alike_share_their_score_and_small_samples_are_not_believed() -> None:
+def test_similar_numbers_share_their_score_and_small_samples_are_shrunk() -> None:
     rng = np.random.default_rng(0)
     pair = rng.laplace(size=(3000, 20)) + 0.1, rng.laplace(size=(3000, 20))
     fresh = rng.laplace(size=(4000, 20))

@@ -51,7 +51,7 @@ def standing(laws: FloatArray, below: int, above: int, claim: Claim, side: int =
 @pytest.mark.parametrize(
     "laws", [gaussian_laws(0.5), gaussian_laws(0.05), laplace_laws(1.0), laplace_laws(0.3)], ids=range(4)
 )
-def test_exact_laws_as_counts_come_back(laws: FloatArray) -> None:
+def test_exact_laws_are_recovered_from_their_counts(laws: FloatArray) -> None:
     """From a million outputs on either data set, whose counts are what they should be: the ratio's logarithm up to a
     sixth of its range, near the knees of Laplace noise, and distribution functions up to 1 % of their distance."""
     found = monotone_laws(np.round(laws * 1e6).astype(np.int64))
@@ -97,7 +97,7 @@ def test_no_pair_of_half_lines_shows_more(laws: FloatArray, claim: Claim, side: 
     assert standing(laws, found.below, found.above, claim) == pytest.approx(max(every), rel=1e-6)
 
 
-def test_of_laws_that_keep_a_claim_the_pair_is_one_that_would_show_a_violation() -> None:
+def test_for_laws_within_a_claim_the_pair_is_one_that_would_show_a_violation() -> None:
     kept, broken = gaussian_laws(0.9 * CLAIMED), gaussian_laws(1.2 * CLAIMED)
 
     lines, best = best_half_lines(kept, CURVE, 10_000), best_half_lines(broken, CURVE, 10_000)

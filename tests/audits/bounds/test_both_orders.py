@@ -43,7 +43,7 @@ PAIRS = [(p, q) for p in (0.001, 0.05, 0.3, 0.5, 0.8, 0.999) for q in (0.001, 0.
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("slope", [1.0, E, 30.0])
 @pytest.mark.parametrize("trials", [9, 16])
-def test_the_region_holds_the_truth_as_often_as_it_says(trials: int, slope: float, alpha: float) -> None:
+def test_the_region_covers_the_truth_at_its_confidence_level(trials: int, slope: float, alpha: float) -> None:
     regions = {k: both_frontier(Tossed(*k, trials), slope=slope, alpha=alpha) for k in outcomes(trials)}
 
     missed = [
@@ -118,7 +118,7 @@ def test_the_tail_of_many_trials_agrees_with_the_normal_law_from_above(trials: i
 @pytest.mark.statistical
 @settings(max_examples=30)
 @given(st.integers(1, 60), st.data())
-def test_missing_outputs_never_help(trials: int, data: st.DataObject) -> None:
+def test_missing_outputs_never_sharpen_the_bound(trials: int, data: st.DataObject) -> None:
     """Whatever missing trials would have shown, the region holds the one that would have been drawn then."""
     missing = data.draw(st.integers(0, min(4, trials)))
     plus = data.draw(st.integers(0, trials - missing))
@@ -161,7 +161,7 @@ def test_tosses_count_pluses_and_minuses_of_either_side() -> None:
     assert 0 < total - seen < 0.1 * total
 
 
-def test_nothing_is_detectable_by_too_few() -> None:
+def test_too_few_outputs_detect_no_violation() -> None:
     assert detectable_epsilon(4, 0.7, alpha=0.001, epsilon=1.0, delta=0.0) == math.inf
     assert detectable_epsilon(1000, 0.05, alpha=0.001, epsilon=1.0, delta=0.1) == math.inf
 
@@ -178,7 +178,7 @@ def test_the_slope_is_that_of_the_claim_unless_the_violation_is_plain() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 0.05])
-def test_what_is_detectable_is_refuted_as_often_as_promised(delta: float) -> None:
+def test_a_detectable_violation_is_refuted_with_the_stated_power(delta: float) -> None:
     """2,000 draws at the promised probability: at least 0.86 refute, a false alarm has probability below 1e-8."""
     trials, share, alpha = 1000, 0.7, 0.01
     ratio = math.exp(detectable_epsilon(trials, share, alpha=alpha, epsilon=1.0, delta=delta))
@@ -211,7 +211,7 @@ def laplace(scale: float) -> Callable[[float, np.random.Generator, int], np.ndar
 
 
 @pytest.mark.statistical
-def test_an_audit_tests_both_orders_and_says_so() -> None:
+def test_a_verdict_names_the_events_of_both_orders() -> None:
     verdict = audit(laplace(1 / 1.2), claim=Claim(1.0), neighbours=(0.0, 1.0), samples=20_000, rng=5, confidence=0.99)
 
     assert verdict.refuted

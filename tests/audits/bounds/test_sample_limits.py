@@ -175,7 +175,7 @@ def test_finer_cells_bracket_more_tightly(true: float, epsilon: float, delta: fl
     assert (fine.lower > 1e-12) <= (true > epsilon)
 
 
-def test_what_holds_has_no_limit() -> None:
+def test_a_true_claim_has_no_sample_limit() -> None:
     found = klinf(LawPair.laplace(1.0), Claim(1.0))
 
     assert found == Limit(0.0, 0.0)
@@ -184,7 +184,7 @@ def test_what_holds_has_no_limit() -> None:
     assert klinf(LawPair.laplace(2.0), Claim(1.0)).samples(0.05, power=0.04) == 0.0
 
 
-def test_outcomes_that_one_law_excludes() -> None:
+def test_outcomes_of_one_law_alone_are_handled() -> None:
     """A coin that gives the data away with probability 0.1, claimed to be pure: the masses alone decide."""
     found = klinf(LawPair.losses([0.0], [0.9], infinite=0.1), Claim(0.0))
 
@@ -262,7 +262,7 @@ def test_many_samples_needed_agree_with_the_normal_law() -> None:
 
 
 @pytest.mark.statistical
-def test_samples_needed_at_the_ends() -> None:
+def test_sample_sizes_are_infinite_where_no_violation_shows() -> None:
     assert samples_needed(0.2, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf
     assert samples_needed(0.2 + 1e-9, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf
     assert samples_to_detect(0.5, 1.0, 0.0, 2.0, alpha=0.05) == math.inf  # e^2 / 2 is no probability

@@ -54,7 +54,7 @@ def test_clopper_pearson_at_the_ends_has_a_closed_form(trials: int, confidence: 
         (1, 2, {"confidence": 0.9, "side": "left"}),
     ],
 )
-def test_clopper_pearson_refuses_what_is_no_count_or_confidence(count, trials, options) -> None:
+def test_clopper_pearson_refuses_invalid_counts_and_confidence_levels(count, trials, options) -> None:
     with pytest.raises(InvalidArgumentError):
         clopper_pearson(count, trials, **options)
 
@@ -97,13 +97,13 @@ def test_the_tail_of_the_statistic_is_the_sum_over_all_outcomes(
 
 
 @given(st.integers(1, 40), st.integers(-2, 42), st.floats(0.0, 1.0))
-def test_binomial_tails(n: int, k: int, p: float) -> None:
+def test_binomial_tails_are_exact(n: int, k: int, p: float) -> None:
     below = sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(0, min(k, n) + 1))
     assert float(two_counts.at_most(k, n, p)) == pytest.approx(below, rel=1e-9, abs=1e-200)
     assert float(two_counts.more_than(k, n, p)) == pytest.approx(1.0 - below, rel=1e-9, abs=1e-12)
 
 
-def test_binomial_tails_of_more_trials_than_a_machine_word_counts() -> None:
+def test_binomial_tails_of_2_to_the_33_trials_agree_with_the_normal_law() -> None:
     n, p = 2**33, 1e-4
     deviation = math.sqrt(n * p * (1 - p))
     for z in (-3.0, 0.0, 2.0):
@@ -152,7 +152,7 @@ PAIRS = [(p, q) for p in (0.001, 0.05, 0.3, 0.5, 0.9, 0.999) for q in (0.001, 0.
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("slope", [1.0, E, 30.0])
 @pytest.mark.parametrize(("n", "m"), [(12, 12), (17, 11)])
-def test_the_frontier_holds_the_truth_as_often_as_it_says(n: int, m: int, slope: float, alpha: float) -> None:
+def test_the_frontier_covers_the_truth_at_its_confidence_level(n: int, m: int, slope: float, alpha: float) -> None:
     make = partial(frontier, slope=slope, alpha=alpha)
 
     worst = max(miss_probability(make, n, m, p, q) for p, q in PAIRS)
@@ -172,7 +172,7 @@ def test_the_frontier_wastes_little(alpha: float) -> None:
 
 
 @pytest.mark.statistical
-def test_the_rectangle_holds_the_truth_as_often_as_it_says() -> None:
+def test_the_rectangle_covers_the_truth_at_its_confidence_level() -> None:
     make = partial(rectangle, alpha=0.05)
 
     assert max(miss_probability(make, 12, 12, p, q) for p, q in PAIRS) <= 0.05
@@ -217,7 +217,7 @@ def test_the_enumeration_catches_a_bound_that_errs(broken: Maker) -> None:
 
 @pytest.mark.statistical
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1), st.floats(0.0, 4.0), st.sampled_from([0.05, 0.001]))
-def test_what_is_refuted_lies_below_the_lower_bound(
+def test_a_refuted_claim_lies_below_the_lower_bound(
     n: int, share_x: float, share_y: float, log_slope: float, alpha: float
 ) -> None:
     x, y = round(share_x * n), round(share_y * n)
@@ -252,7 +252,7 @@ def test_the_frontier_approaches_the_score_test() -> None:
     assert 1 - found == pytest.approx(stats.norm.isf(0.001) * error, rel=0.02)
 
 
-def test_a_slope_far_off_still_bounds() -> None:
+def test_a_slope_far_from_the_best_is_still_valid() -> None:
     for slope in (1.0, 1e3, 1e9):
         assert frontier(298, 10_000, 24, 10_000, slope=slope, alpha=0.001).epsilon(0.0) > 1.0
 
@@ -292,5 +292,5 @@ def test_the_detectable_probability_is_refuted_nine_times_in_ten(
     assert np.mean(refuted) == pytest.approx(0.9, abs=0.04)
 
 
-def test_nothing_is_detectable_where_no_probability_is_large_enough() -> None:
+def test_no_probability_is_detectable_with_too_few_samples() -> None:
     assert detectable_probability(100, 100, 0.4, alpha=0.001, epsilon=1.0, delta=0.0) == math.inf

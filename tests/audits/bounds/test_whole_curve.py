@@ -64,7 +64,7 @@ def test_the_level_of_the_band_is_exact(n: int, alpha: float) -> None:
 
 
 @pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.statistical)])
-def test_order_statistics_cross_the_band_as_often_as_said(n: int) -> None:
+def test_order_statistics_cross_the_band_at_the_stated_rate(n: int) -> None:
     runs, alpha = 2_000_000 // n, 0.05
     band = lower_bounds(np.arange(1, n + 1), n, equal_level(n, alpha))
     sample = np.sort(np.random.default_rng(SEED).random((runs, n)), axis=1)
@@ -112,7 +112,7 @@ def test_perfect_knowledge_gives_back_the_curve(mu: float) -> None:
 
 
 @pytest.mark.parametrize("order", [1.0, 1.0 + 1e-9, 1.3, 2.0, 30.0, 1e4, math.inf])
-def test_the_divergence_of_two_coins(order: float) -> None:
+def test_the_divergence_of_two_coins_is_the_closed_form(order: float) -> None:
     p, q = np.array([[0.6]]), np.array([[0.2]])
     a = min(max(order, 1 + 1e-5), 1e4)
     sums = (
@@ -137,7 +137,7 @@ def test_the_divergence_of_two_coins(order: float) -> None:
     st.floats(0, 20),
     st.floats(0, 20),
 )
-def test_laws_of_the_bounds(
+def test_bounds_are_monotone_and_ordered(
     pairs: list[tuple[float, float]], delta: float, more: float, epsilon: float, further: float
 ) -> None:
     p, q = (np.array(side)[:, None] for side in zip(*pairs, strict=True))
@@ -252,7 +252,7 @@ def test_all_statements_about_a_tight_mechanism_hold_together(mechanism: str, me
 @pytest.mark.statistical
 @pytest.mark.parametrize("method", ["joint", "band"])
 @pytest.mark.parametrize("mechanism", TIGHT)
-def test_bounds_of_a_tight_mechanism_err_with_nothing(mechanism: str, method: Any) -> None:
+def test_bounds_of_a_tight_mechanism_keep_their_level(mechanism: str, method: Any) -> None:
     sample, event, mu, rho = TIGHT[mechanism]
     n = 1500 if method == "band" else 20_000
     scores = sample(np.random.default_rng(SEED), (n,))
@@ -331,7 +331,7 @@ def test_scores_may_be_sorted_tied_or_infinite() -> None:
         assert curve_bounds(np.zeros(50), np.zeros(50), method=method).epsilon(0.0) == 0.0
 
 
-def test_both_directions_count() -> None:
+def test_reversed_scores_of_swapped_data_sets_give_the_same_bounds() -> None:
     """Reversed scores of the swapped data sets say the same of the other direction."""
     rng = np.random.default_rng(SEED)
     scores = (rng.random(500) < 0.001).astype(float), (rng.random(500) < 0.2).astype(float)
@@ -358,7 +358,7 @@ def test_cells_of_an_audit_give_the_same_as_scores() -> None:
     assert set(joint.direction.tolist()) == {0, 1}
 
 
-def test_the_events_share_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_events_share_one_level(monkeypatch: pytest.MonkeyPatch) -> None:
     module, levels = sys.modules[cell_curve_bounds.__module__], []
 
     def recorded(*counts: int, slope: float, alpha: float) -> Region:
@@ -426,7 +426,7 @@ def test_bad_counts_are_refused_by_name(counts: Any, pilot: Any, name: str) -> N
     assert caught.value.argument == name
 
 
-def test_bad_questions_are_refused() -> None:
+def test_bad_queries_are_refused() -> None:
     bounds = cell_curve_bounds([[30, 5], [5, 30]])
 
     for ask in (

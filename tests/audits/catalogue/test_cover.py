@@ -127,7 +127,7 @@ CASES: dict[str, Case] = {
 
 
 @pytest.mark.statistical
-def test_what_is_broken_is_false_where_the_truth_is_known() -> None:
+def test_claims_of_broken_cases_are_false_if_the_truth_is_known() -> None:
     known = {name: case for name, case in CASES.items() if case.truth is not None}
     assert len(known) > 30 and sum(case.broken for case in known.values()) > 15
     for name, case in known.items():
@@ -201,7 +201,7 @@ def test_copied_shares_lie_on_a_lattice() -> None:
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_statistic_moves_as_far_as_is_stated_and_no_further() -> None:
+def test_the_statistic_moves_exactly_by_the_stated_sensitivity() -> None:
     """Of correct cases on their data: the distance that the noise is scaled to is attained."""
     for name, case in CASES.items():
         if isinstance(case.target, Noisy):
@@ -270,7 +270,7 @@ def test_epsilon_of_a_listed_law(delta: float) -> None:
 # --- baselines -------------------------------------------------------------------------------------------------------
 
 
-def test_the_odds_of_hedge_tell_its_noisy_sums() -> None:
+def test_the_odds_of_hedge_determine_its_noisy_sums() -> None:
     learner = NoisyHedge(clients=3, rounds=2, experts=2, scale=1e-6)
     first, second = learner.worst_case_neighbours()
     view = HedgeWeights(learner)

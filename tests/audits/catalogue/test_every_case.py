@@ -48,7 +48,7 @@ def laplace_case(name: str = "laplace", *, scale: float = 1.0, samples: int = 2_
 # --- cases -----------------------------------------------------------------------------------------------------------
 
 
-def test_names_are_unique_and_say_of_what_kind() -> None:
+def test_names_are_unique_and_state_the_kind() -> None:
     assert len(CASES) == len(catalogue()) > 150
     assert {name.split("/")[0] for name in CASES} == {"zoo", "mechanism", "learner"}
     for case in CASES.values():  # a mutant stands beside what it mutates
@@ -56,7 +56,7 @@ def test_names_are_unique_and_say_of_what_kind() -> None:
             assert case.name.split("[")[0] in CASES, case.name
 
 
-def test_a_case_builds_once_and_only_when_asked() -> None:
+def test_a_case_is_built_once_on_first_use() -> None:
     built = []
 
     def build() -> Subject:
@@ -97,7 +97,7 @@ def test_bad_cases_are_refused() -> None:
             Subject(target=len, neighbours=(0, 1), claim=Claim(1.0), truth=truth)
 
 
-def test_selection() -> None:
+def test_patterns_select_cases() -> None:
     assert [case.name for case in select()] == list(CASES)
     zoo = [case.name for case in select("zoo/svt-?@1")]
     assert zoo == [f"zoo/svt-{i}@1" for i in range(1, 7)]
@@ -205,7 +205,7 @@ def test_samples_and_seconds() -> None:
     assert shown[0] == ("laplace", 0.0) and shown[-1] == ("laplace", 1.0)
 
 
-def test_what_is_expected() -> None:
+def test_each_case_states_its_expected_outcome() -> None:
     found = list(
         run_catalogue(
             [

@@ -127,7 +127,7 @@ def test_a_dask_cluster_finds_the_same() -> None:
 
 
 @pytest.mark.statistical
-def test_a_case_that_kills_its_workers_costs_itself_alone() -> None:
+def test_only_the_case_that_kills_its_workers_is_lost() -> None:
     cases = [case(f"case {i}") for i in range(4)]
     cases.insert(1, case("deadly", deadly))
     found: list[CaseResult] = []
@@ -204,7 +204,7 @@ def test_without_giving_up_all_would_be_lost() -> None:
         dict(Crew(Pool({0: ALWAYS}, 2), 2).results(lambda job: job, range(10)))
 
 
-def test_another_error_is_none_of_ours() -> None:
+def test_other_errors_are_raised_unchanged() -> None:
     def pool(jobs: Any) -> Iterator[Any]:
         yield from ()
         raise KeyError("x")

@@ -85,7 +85,7 @@ def test_a_zcdp_claim_is_the_best_that_data_processing_gives(rho: float) -> None
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
-def test_what_a_gaussian_keeps_never_refutes_it(mu: float) -> None:
+def test_a_claim_that_a_gaussian_satisfies_is_never_refuted(mu: float) -> None:
     """Every curve that N(0, 1) against N(mu, 1) has claims at least its profile, which is exact as GDP."""
     exact = Claim.gdp(mu)
     weaker = [
@@ -132,7 +132,7 @@ def test_a_trade_off_claim_covers_the_laws_it_is_of(corners: list[tuple[float, f
             assert delta >= np.max(1 - values - math.exp(at) * dense) - 1e-12
 
 
-def test_a_trade_off_claim_reads_what_no_test_can_do() -> None:
+def test_trade_off_claims_of_perfect_and_no_privacy_are_exact() -> None:
     nothing = Claim.tradeoff(lambda x: 1 - x)
     everything = Claim.tradeoff(lambda x: 0.0, delta=1.0)
 
@@ -159,7 +159,7 @@ def guarantee() -> accounting.Guarantee:
     return accounting.Guarantee((move,), accounting.Adjacency.ADD_OR_REMOVE_ONE)
 
 
-def test_a_claim_of_anything() -> None:
+def test_claims_are_made_from_claims_pairs_and_curves() -> None:
     gaussian = accounting.Gaussian(1.0)
     curve = Claim.curve(gaussian, 1e-6)
 
@@ -174,7 +174,7 @@ def test_a_claim_of_anything() -> None:
 @pytest.mark.parametrize(
     "value", [None, 1.0, True, "claim", (1.0,), (1.0, 0.0, 0.0), {}, HasEvent, (math.nan, 0), (1, 2), (True, 0)]
 )
-def test_what_is_no_claim_is_refused(value: object) -> None:
+def test_invalid_claims_are_refused(value: object) -> None:
     with pytest.raises(InvalidArgumentError):
         Claim.of(value)
 
@@ -199,7 +199,7 @@ EVENTS = [
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
-def test_a_curve_claims_what_accounting_says(event: accounting.PrivacyEvent) -> None:
+def test_a_curve_claims_the_delta_of_the_accountant(event: accounting.PrivacyEvent) -> None:
     """Never less than the lower end of its bracket, and at most 1 % more than its upper one."""
     for epsilon, delta in Claim.curve(event, 1e-3).also:
         said = accounting.delta(event, epsilon, bracket=True)
@@ -235,7 +235,7 @@ def test_a_claim_survives_json(epsilon: float, delta: float, also: list[tuple[fl
         {"schema": 1, "epsilon": 1.0, "delta": 0.0, "also": [[1.0, math.nan]]},
     ],
 )
-def test_what_is_no_serialised_claim_is_refused(plain: Any) -> None:
+def test_invalid_serialised_claims_are_refused(plain: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         Claim.from_dict(plain)
 

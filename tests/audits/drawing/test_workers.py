@@ -302,7 +302,7 @@ def test_the_checkpoint_of_another_audit_is_refused(change: dict[str, Any], tmp_
 
 
 @pytest.mark.parametrize("content", [b"", b"oops", b"PK\x03\x04 broken"])
-def test_a_file_that_is_no_checkpoint_is_refused_and_left(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_checkpoint_is_refused_and_left_unchanged(content: bytes, tmp_path: Path) -> None:
     kept = tmp_path / "audit.npz"
     kept.write_bytes(content)
 
@@ -317,7 +317,7 @@ class Colour(enum.Enum):
 
 
 @pytest.mark.statistical
-def test_outputs_that_json_can_not_name_are_drawn_again(tmp_path: Path) -> None:
+def test_outputs_without_a_json_form_are_drawn_again(tmp_path: Path) -> None:
     def colours(data: float, rng: np.random.Generator) -> Colour:
         return Colour.RED if rng.random() < 0.2 + 0.5 * data else Colour.BLUE
 
@@ -327,7 +327,7 @@ def test_outputs_that_json_can_not_name_are_drawn_again(tmp_path: Path) -> None:
     assert result(once(colours, checkpoint=kept)) == result(once(colours))
 
 
-def test_data_that_can_not_be_pickled_has_no_checkpoint(tmp_path: Path) -> None:
+def test_data_that_cannot_be_pickled_has_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
         audit(
             lambda data, rng: rng.random(),
@@ -357,7 +357,7 @@ def test_workers_are_checked(arguments: dict[str, Any], named: str) -> None:
     assert error.value.argument == named
 
 
-def test_a_package_that_is_missing_is_asked_for_by_its_extra() -> None:
+def test_a_missing_package_is_named_by_its_extra() -> None:
     with pytest.raises(MissingExtraError, match=r"this needs no_such_package: pip install 'hockeystick\[x\]'"):
         require("no_such_package.part", "this", extra="x")
 
@@ -374,7 +374,7 @@ def test_errors_that_do_not_travel_between_processes_become_ones_that_do() -> No
     assert draws._portable(plain) is plain
 
 
-def test_an_error_of_a_piece_is_raised_and_no_death() -> None:
+def test_an_error_of_a_piece_is_raised_and_not_taken_for_a_death() -> None:
     def work(job: int) -> int:
         if job == 3:
             raise ZeroDivisionError(f"job {job}")
@@ -417,7 +417,7 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unusual", [Colour.RED, 1 + 2j, math.nan])
-def test_what_json_can_not_name_is_not_written(unusual: Any, tmp_path: Path) -> None:
+def test_values_without_a_json_form_are_not_written(unusual: Any, tmp_path: Path) -> None:
     kept = checkpoint.Checkpoint(tmp_path / "audit.npz", "asked", 1)
     kept.write()  # nothing was drawn so far
     assert not kept.path.exists()

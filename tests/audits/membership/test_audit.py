@@ -133,7 +133,7 @@ def test_scores_read_probabilities_margins_and_predictions() -> None:
         lambda: membership_attack(NoisyCount(), COUNTED, models=0),
     ],
 )
-def test_what_has_no_meaning_is_refused(call) -> None:
+def test_meaningless_settings_are_refused(call) -> None:
     with pytest.raises(InvalidArgumentError):
         call()
 
@@ -414,7 +414,7 @@ def test_an_estimator_without_seeds_is_fitted_as_it_is() -> None:
     assert not hasattr(given, "seen")  # a copy was
 
 
-def test_a_score_of_ones_own_is_taken() -> None:
+def test_a_user_defined_score_is_accepted() -> None:
     pair = membership_pair(Examples([[0.0], [1.0]]), Examples([[100.0]]))
     verdict = audit_membership(
         lambda examples, rng: float(examples.features.sum() + rng.normal()),

@@ -124,7 +124,7 @@ def test_a_change_of_one_record_makes_neighbours_also_of_arrays(data, at, value,
         (np.zeros(2), np.zeros(3, dtype=int), ADD, "lacks"),
     ],
 )
-def test_what_is_no_pair_of_neighbours(d0, d1, adjacency, reason) -> None:
+def test_pairs_that_are_not_neighbours_are_refused(d0, d1, adjacency, reason) -> None:
     with pytest.raises(NotNeighboursError, match=reason):
         check_neighbours(d0, d1, adjacency)
 
@@ -178,7 +178,7 @@ def test_records_of_many_kinds_are_compared_by_value() -> None:
         lambda: FiniteRecords(values=[1, 2]).check([1], [3], REPLACE, 1),
     ],
 )
-def test_what_has_no_meaning_is_refused(call) -> None:
+def test_meaningless_settings_are_refused(call) -> None:
     with pytest.raises(InvalidArgumentError):
         call()
 

@@ -281,7 +281,7 @@ def test_pairs_on_which_the_target_raises_are_set_aside() -> None:
     assert not told.failures and told.best.score > 0  # [.., 4 records] answers and [.., 5 records] raises
 
 
-def test_data_sets_that_are_no_neighbours_are_refused() -> None:
+def test_data_sets_that_are_not_neighbours_are_refused() -> None:
     strangers = PairsFrom(random=lambda rng: ([0], [1]))
     with pytest.raises(NotNeighboursError):
         search_neighbours(clipped_sum, strangers, Claim(1.0), adjacency=ADD, samples=1000)
@@ -310,7 +310,7 @@ def test_data_sets_that_are_no_neighbours_are_refused() -> None:
         {"target": 3},
     ],
 )
-def test_what_can_not_be_searched_is_refused(given) -> None:
+def test_domains_that_cannot_be_searched_are_refused(given) -> None:
     arguments: dict[str, Any] = {"target": count, "domain": Answers(), "claim": Claim(1.0), "adjacency": ADD}
     with pytest.raises(InvalidArgumentError):
         search_neighbours(**{**arguments, "samples": 1000, **given})
@@ -319,7 +319,7 @@ def test_what_can_not_be_searched_is_refused(given) -> None:
 @pytest.mark.parametrize(
     "given", [{"finalists": 0}, {"confidence": 1.0}, {"samples": 1}, {"neighbours": (0, 1)}, {"search_samples": 3}]
 )
-def test_what_can_not_be_audited_is_refused(given) -> None:
+def test_targets_that_cannot_be_audited_are_refused(given) -> None:
     with pytest.raises(InvalidArgumentError):
         audit_with_search(count, Answers(), Claim(1.0), adjacency=ADD, **given)
 
@@ -355,7 +355,7 @@ def refutations(claim: Claim, seed: int) -> int:
 
 
 @pytest.mark.statistical
-def test_search_and_audit_together_raise_as_few_false_alarms_as_promised() -> None:
+def test_search_and_audit_together_keep_their_false_alarm_rate() -> None:
     """The count is exactly 1-DP on every pair. A valid pipeline refutes more often with probability 1e-6; and so many
     refutations are made of a claim 40 % too small, so the measurement is no formality."""
     allowed = int(stats.binom.isf(1e-6, AUDITS, ALPHA))
@@ -435,7 +435,7 @@ def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> 
 
 
 @pytest.mark.statistical
-def test_a_line_that_was_cut_off_is_forgotten(tmp_path: Any) -> None:
+def test_a_truncated_line_is_ignored(tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     stopped(count, 70, file)
     file.write_bytes(file.read_bytes()[:-7])
@@ -475,7 +475,7 @@ def test_ctrl_c_keeps_the_file_and_gives_the_best_so_far(tmp_path: Any) -> None:
     "change",
     [{"rng": 4}, {"samples": 5000}, {"samples_per_pair": 200}, {"rounds": 2}, {"adjacency": REPLACE}, {"group": 2}],
 )
-def test_the_file_of_another_search_is_refused_and_left(change: dict[str, Any], tmp_path: Any) -> None:
+def test_the_file_of_another_search_is_refused_and_left_unchanged(change: dict[str, Any], tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     stopped(count, 20, file)
     before = file.read_bytes()
@@ -485,7 +485,7 @@ def test_the_file_of_another_search_is_refused_and_left(change: dict[str, Any], 
 
 
 @pytest.mark.parametrize("content", [b"oops", b"oops\n", b"{}\n", b'{"schema": 1}\n', b"\x80\x81\n"])
-def test_a_file_that_is_no_search_is_refused_and_left(content: bytes, tmp_path: Any) -> None:
+def test_a_file_that_is_not_a_search_is_refused_and_left_unchanged(content: bytes, tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     file.write_bytes(content)
     with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
@@ -493,7 +493,7 @@ def test_a_file_that_is_no_search_is_refused_and_left(content: bytes, tmp_path: 
     assert file.read_bytes() == content
 
 
-def test_looks_at_other_pairs_are_refused(tmp_path: Any) -> None:
+def test_results_for_other_pairs_are_refused(tmp_path: Any) -> None:
     """A domain that makes other pairs in the second run, under the same name."""
 
     class Moody:
@@ -522,7 +522,7 @@ def test_looks_at_other_pairs_are_refused(tmp_path: Any) -> None:
         search_neighbours(count, Moody(), Claim(1.0), checkpoint=file, **KEPT)
 
 
-def test_a_domain_without_a_name_can_not_be_kept(tmp_path: Any) -> None:
+def test_a_domain_without_a_name_cannot_be_saved(tmp_path: Any) -> None:
     pairs = PairsFrom(random=lambda rng: ([1], [1, 1]))
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
         search_neighbours(count, pairs, Claim(1.0), checkpoint=tmp_path / "x", **KEPT)
@@ -582,12 +582,12 @@ def test_a_file_of_another_version_is_refused_and_left(tmp_path: Any) -> None:
     assert file.read_bytes() == before
 
 
-def test_a_file_that_can_not_be_read_is_refused(tmp_path: Any) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="can't be read or written"):
         kept(count, tmp_path, rng=None)
 
 
-def test_a_verdict_that_is_none_is_refused(tmp_path: Any) -> None:
+def test_an_invalid_verdict_is_refused(tmp_path: Any) -> None:
     file = tmp_path / "search.jsonl"
     begun = journal.Journal.at(file, "asked", 1)
     assert begun.seed == 1 and not begun.left
@@ -597,6 +597,6 @@ def test_a_verdict_that_is_none_is_refused(tmp_path: Any) -> None:
         journal.Journal.at(file, "asked", 1)
 
 
-def test_data_sets_are_told_apart_unless_they_can_not_be_pickled() -> None:
+def test_data_sets_are_distinguished_unless_they_cannot_be_pickled() -> None:
     assert journal.mark([1.0, 2.0]) == journal.mark([1.0, 2.0]) != journal.mark([1.0, 3.0])
     assert journal.mark(lambda: 0) == 0

@@ -172,7 +172,7 @@ def test_the_pass_may_start_late(monkeypatch) -> None:
     assert late < 0.9 * min(point_tail(47, 1000, 20_000, *point) for point in points)
 
 
-def test_a_late_start_holds_what_the_pass_would_have() -> None:
+def test_a_late_start_has_the_state_of_the_full_pass() -> None:
     """The terms before the start, with q_j = e^(epsilon (k - j)) q_k, are summed exactly; or it starts at 0."""
     theta = np.array([0.01, 0.3])
     start, omega = tradeoff._start(47, 1000, 1.5, 1e6, theta)
@@ -202,7 +202,7 @@ def test_all_right_has_a_closed_form() -> None:
 
 @pytest.mark.statistical
 @given(counts, st.floats(0, 5), st.floats(0, 1))
-def test_it_grows_with_what_is_allowed(shape, epsilon, delta) -> None:
+def test_the_bound_grows_with_the_allowed_epsilon_and_delta(shape, epsilon, delta) -> None:
     wrong, guesses, canaries = shape
     at = point_tail(wrong, guesses, canaries, epsilon, delta)
 
@@ -227,7 +227,7 @@ def test_the_bound_on_epsilon_is_where_the_test_turns(correct, guesses, canaries
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("correct", "guesses", "canaries"), [(60, 60, 400), (87, 100, 1000)])
-def test_the_bound_on_mu_refutes_what_is_below(correct, guesses, canaries) -> None:
+def test_the_bound_on_mu_refutes_smaller_values(correct, guesses, canaries) -> None:
     mu = one_run_mu_lower(correct, guesses, canaries)
     grid = np.linspace(0, gaussian_profile.epsilon(mu, 1e-6), 25)
 
@@ -306,7 +306,7 @@ def test_scores_of_another_design_are_refused() -> None:
      '{"schema": "one-run design 1", "canaries": 9, "runs": 1, "coins": "00", "secure": true}',
      '{"schema": "one-run design 1", "canaries": 8, "runs": 1, "coins": "00", "secure": 1}', None],
 )  # fmt: skip
-def test_what_is_no_design_is_refused(text) -> None:
+def test_invalid_designs_are_refused(text) -> None:
     with pytest.raises(InvalidArgumentError):
         OneRunDesign.from_json(text)
 
@@ -340,7 +340,7 @@ def test_the_counts_are_those_of_the_guesses() -> None:
     assert verdict.epsilon_lower == one_run_epsilon_lower(3, 4, 6, confidence=0.9)
 
 
-def test_a_grid_pays_for_its_tests() -> None:
+def test_a_grid_is_corrected_for_its_number_of_tests() -> None:
     scores, included = responses(np.random.default_rng(6), 100, 2.0)
     alone = [
         one_run_verdict(Claim(0.5), scores, included, rule=(half, half), confidence=1 - 0.1 / 3)
@@ -424,7 +424,7 @@ def test_bad_input_is_refused() -> None:
             OneRunDesign.draw(canaries, runs=runs, rng=rng)
 
 
-def test_no_guesses_say_nothing() -> None:
+def test_zero_guesses_give_no_bound() -> None:
     verdict = one_run_verdict(Claim(0.0), np.zeros(10), np.ones(10, dtype=bool), rule=(0, 0))
 
     assert not verdict.refuted
@@ -488,7 +488,7 @@ def test_the_truncated_responses_are_private_and_worst() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", ["held-out", "grid", (5, 5)])  # ten of ten right has probability 0.044
 @pytest.mark.parametrize("delta", [0.0, 0.02])
-def test_false_alarms_are_as_seldom_as_promised(rule, delta, monkeypatch) -> None:
+def test_false_alarms_keep_their_level(rule, delta, monkeypatch) -> None:
     """And a claim that is a quarter of the truth is refuted too often: the calibration is no formality."""
     remember(monkeypatch)
     rng, epsilon = np.random.default_rng(11), 1.0

@@ -86,7 +86,7 @@ def test_real_numbers_and_long_outputs_have_no_table() -> None:
     assert fit_table((rare, rare), RNG) is None
 
 
-def test_a_table_counts_what_it_saw_and_leans_on_single_numbers_elsewhere() -> None:
+def test_a_table_uses_its_counts_and_single_numbers_elsewhere() -> None:
     """Three bits; in 000 and 111 the ratio of the data sets is 4, though each bit by itself is fair on both."""
     p = np.array([4, 1, 1, 1, 1, 1, 1, 4]) / 14
     q = np.array([1, 2, 2, 2, 2, 2, 2, 1]) / 14
@@ -102,7 +102,7 @@ def test_a_table_counts_what_it_saw_and_leans_on_single_numbers_elsewhere() -> N
     assert unseen(bits[7:]) == pytest.approx(single(bits[7:]), abs=0.05)
 
 
-def test_numbers_that_are_no_atoms_are_scored_given_the_pattern() -> None:
+def test_continuous_numbers_are_scored_given_the_pattern() -> None:
     """A flag, and a number that is larger on d0 if the flag is set, smaller if not."""
 
     def draw(value: int, runs: int) -> np.ndarray:
@@ -179,7 +179,7 @@ class Shifted:
         return {"gap": output[:, 0] - output[:, 1], "signs": np.sign(output).astype(int)}
 
 
-def test_outputs_come_with_what_the_target_says_of_them_the_same_on_both_data_sets() -> None:
+def test_outputs_come_with_the_targets_statistics_for_both_data_sets() -> None:
     told = WithStatistics(Shifted(), 0.0, 1.0)
 
     for value in (0.0, 1.0, 5.0):
@@ -192,7 +192,7 @@ def test_outputs_come_with_what_the_target_says_of_them_the_same_on_both_data_se
         assert np.abs(found[RATIO] - Shifted().log_likelihood_ratio(outputs, 0.0, 1.0)).max() <= 2.0**-21
 
 
-def test_a_ratio_that_is_told_needs_no_classifier_and_finds_the_event() -> None:
+def test_a_known_likelihood_ratio_needs_no_classifier_and_finds_the_event() -> None:
     told = with_statistics(Shifted(scale=0.5), (0.0, 1.0))
 
     verdict = audit(told, claim=Claim(1.0), neighbours=(0.0, 1.0), samples=2000, rng=1)
@@ -207,7 +207,7 @@ def test_a_ratio_that_is_told_needs_no_classifier_and_finds_the_event() -> None:
     assert len(list(real_partitions(evidence))) == 6  # two numbers, a gap, two signs and the ratio
 
 
-def test_a_correct_target_that_tells_its_ratio_is_not_refuted() -> None:
+def test_a_correct_target_with_a_likelihood_ratio_is_not_refuted() -> None:
     """False-alarm rate 1e-6."""
     told = with_statistics(Shifted(), (0.0, 1.0))
 
@@ -242,14 +242,14 @@ def test_a_wrong_ratio_hides_nothing_that_the_output_shows() -> None:
         ("name", "use another name"),
     ],
 )
-def test_statistics_that_are_none_are_refused(broken: str, words: str) -> None:
+def test_invalid_statistics_are_refused(broken: str, words: str) -> None:
     told = WithStatistics(Shifted(broken=broken), 0.0, 1.0)
 
     with pytest.raises(TargetError, match=words):
         told.simulate(0.0, np.random.default_rng(0), 200)
 
 
-def test_targets_that_know_nothing_are_left_alone() -> None:
+def test_targets_without_statistics_are_unchanged() -> None:
     class Plain:
         def simulate(self, value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
             return rng.random(runs)
@@ -339,7 +339,7 @@ def test_fits_and_keys_at_the_ends() -> None:
     assert none.shape == (0,) and none.dtype == np.int64
 
 
-def test_a_wide_projection_leans_on_each_number_by_itself() -> None:
+def test_a_wide_projection_uses_each_number_by_itself() -> None:
     rng = np.random.default_rng(4)
     first, second = rng.standard_normal((40, 300)), rng.standard_normal((40, 300))
     second[:, 0] = 3.0 * second[:, 0] + 6.0

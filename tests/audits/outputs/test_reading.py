@@ -103,7 +103,7 @@ def identity(table: Table, run: int) -> tuple[int, bytes]:
     return code, ordinal(table.blocks[code][row]).tobytes() if code in table.blocks else b""
 
 
-def test_all_kinds_of_outputs_are_told_apart() -> None:
+def test_all_kinds_of_outputs_are_distinguished() -> None:
     table = read(DIFFERENT, len(DIFFERENT), Codebook(), vectorised=False)
 
     seen = [identity(table, run) for run in range(len(DIFFERENT))]
@@ -178,7 +178,7 @@ def test_a_batch_in_parts_is_read_like_its_outputs_one_by_one(batch: Any, output
     assert [identity(whole, run) for run in range(3)] == [identity(single, run) for run in range(3)]
 
 
-def test_parts_of_a_batch_that_are_none_are_left_out() -> None:
+def test_parts_of_a_batch_that_are_none_are_omitted() -> None:
     table = read(Reply(np.arange(3.0)), 3, Codebook(), vectorised=True)  # type: ignore[arg-type]
 
     assert table.codes == 0
@@ -191,7 +191,7 @@ def test_a_batch_without_the_runs_on_its_leading_axis_is_refused(batch: Any) -> 
         read(batch, 3, Codebook(), vectorised=True)
 
 
-def test_outputs_that_can_not_be_told_apart_are_refused() -> None:
+def test_outputs_that_cannot_be_compared_are_refused() -> None:
     class Opaque:
         pass
 

@@ -47,7 +47,7 @@ def test_half_the_noise_is_found_within_a_few_hundred() -> None:
     assert 1.0 <= verdict.epsilon_lower <= 2.0
 
 
-def test_the_right_noise_is_not_refuted_and_says_what_would_have_been() -> None:
+def test_the_right_noise_is_not_refuted_and_the_detectable_epsilon_is_stated() -> None:
     verdict = sequential_audit(fair, claim=Claim(1.0), neighbours=PAIR, rng=1, events=above, most_samples=20_000)
     assert verdict.outcome == "consistent"
     assert verdict.samples == verdict.stopped_at == 20_000
@@ -104,7 +104,7 @@ def test_statistics_and_likelihood_ratios() -> None:
     assert several.refuted and several.event in ("above", "event 2")
 
 
-def test_a_bad_event_finds_nothing() -> None:
+def test_an_uninformative_event_refutes_nothing() -> None:
     verdict = sequential_audit(
         half, claim=Claim(1.0), neighbours=PAIR, rng=1, events=lambda x: x > 50, most_samples=500
     )
@@ -311,7 +311,7 @@ def test_power_of_whole_audits() -> None:
 
 
 @pytest.mark.statistical
-def test_what_is_said_to_be_detectable_is_detected() -> None:
+def test_the_detectable_epsilon_is_detected() -> None:
     """A violation of the size stated is found in 9 of 10 audits: of 200, in 157 at least but with probability 1e-6."""
     stated = sequential_audit(
         fair, claim=Claim(1.0), neighbours=PAIR, rng=3, events=above, most_samples=2000, alpha=0.01
@@ -339,7 +339,7 @@ def test_events_that_are_named_are_counted_as_they_come() -> None:
     assert [events.words(i) for i in range(2)] == ["odd", "large"]
 
 
-def test_several_events_that_are_no_bools_are_refused() -> None:
+def test_several_events_that_are_not_bools_are_refused() -> None:
     numbers = GivenEvents.of([lambda x: x > 0.0, lambda x: x])
     assert numbers is not None
     with pytest.raises(TargetError, match="each of several events must return one bool per output"):
@@ -374,7 +374,7 @@ def test_the_oldest_outputs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.statistical
-def test_progress_is_told_in_outputs_of_both_data_sets() -> None:
+def test_progress_counts_outputs_of_both_data_sets() -> None:
     told: list[tuple[int, int]] = []
     found = sequential_audit(
         normal,

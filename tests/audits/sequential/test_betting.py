@@ -184,7 +184,7 @@ def test_batches_settle_as_their_sum_does(batches: int, data: st.DataObject) -> 
 
 
 @given(st.floats(0.001, 1), st.integers(0, 2**32))
-def test_sharing_out_makes_no_money(share: float, seed: int) -> None:
+def test_sharing_among_accounts_keeps_the_total(share: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     log_money, prior = rng.normal(0, 20, (3, 4)), rng.random((3, 4))
     after = share_out(log_money, share, prior / prior.sum())
@@ -199,7 +199,7 @@ def test_standing_counts_standard_errors() -> None:
     assert float(worth) == pytest.approx(0.5 / spread, rel=0.02)
 
 
-def test_the_prior_is_all_the_money() -> None:
+def test_the_prior_shares_sum_to_one() -> None:
     assert PRIOR.sum() == pytest.approx(1.0, abs=1e-15)
     assert np.all((STAKES > 0) & (STAKES < 1))
 

@@ -49,7 +49,7 @@ def add(ledger: EvidenceLedger, name: str = "sum", target: Any = fair, **argumen
     return ledger.audit(name, target, **given)
 
 
-def test_evidence_grows_over_runs_none_of_which_would_do(path: Path) -> None:
+def test_evidence_accumulates_over_runs_that_are_too_short_alone(path: Path) -> None:
     for seed in range(20):
         ledger = EvidenceLedger(path)
         verdict = add(ledger, target=half, rng=seed)

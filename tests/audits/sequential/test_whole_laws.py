@@ -164,7 +164,7 @@ def test_nothing_is_bet_where_the_claim_holds_or_is_beyond_all_floats() -> None:
     assert not Bets.at(400.0, 0.0, 0.1, 0.5).settle(1, np.array([1]), np.array([0]))
 
 
-def test_stakes_move_a_bet_towards_none() -> None:
+def test_smaller_stakes_move_a_bet_towards_one() -> None:
     f, g = factors(np.array([0.7, 0.3]), np.array([0.2, 0.8]), ((0.5, 0.0),))
     bets = Bets.on_cells(f[None], g[None])
     for x in (0, 1):
@@ -217,7 +217,7 @@ def test_each_output_is_predicted_without_it() -> None:
                 assert left[cell] == pytest.approx(_Fit.of(fewer, place, rule).share()[cell], rel=1e-12)
 
 
-def test_a_model_pays_for_its_parameters() -> None:
+def test_a_model_is_penalised_for_its_parameters() -> None:
     """It is weighed by the likelihood of the outputs that it was fitted to, less its two parameters (Akaike 1974);
     here little is lost to the penalty for its slope."""
     counts = np.random.default_rng(7).integers(1, 6, (2, 12)).astype(float)
@@ -245,7 +245,7 @@ def test_shapes_that_fit_are_found_from_few_outputs(scaled: bool) -> None:
     assert lost[0].mean() < 2 / 3 * lost[1].mean()
 
 
-def test_the_ways_have_all_the_money() -> None:
+def test_the_shares_of_all_methods_sum_to_one() -> None:
     assert SMOOTHINGS.sum() == pytest.approx(1.0, abs=1e-15)
 
 

@@ -105,7 +105,7 @@ def test_a_target_is_called_the_way_it_is_made(target: Any, vectorised: bool) ->
         (lambda d, r, *, option: d, "can't be called"),
     ],
 )
-def test_what_can_not_be_called_is_refused(target: Any, reason: str) -> None:
+def test_targets_that_cannot_be_called_are_refused(target: Any, reason: str) -> None:
     with pytest.raises(InvalidArgumentError, match=reason):
         Target.of(target)
 
@@ -206,7 +206,7 @@ def test_exceptions_can_be_outputs() -> None:
     assert verdict.direction == "d1->d0"
 
 
-def test_exceptions_of_a_vectorised_target_can_not_be_outputs() -> None:
+def test_exceptions_of_a_vectorised_target_cannot_be_outputs() -> None:
     with pytest.raises(InvalidArgumentError, match="exceptions_as_output"):
         audit(with_runs, claim=CLAIM, neighbours=(0, 1), samples=100, rng=1, exceptions_as_output=True)
 
@@ -219,7 +219,7 @@ def test_an_interrupt_is_not_an_output() -> None:
         audit(interrupted, claim=CLAIM, neighbours=(0, 1), samples=100, rng=1, exceptions_as_output=True)
 
 
-def test_data_that_can_not_be_compared_are_equal_only_to_themselves() -> None:
+def test_data_that_cannot_be_compared_are_equal_only_to_themselves() -> None:
     class Moody:
         def __eq__(self, other: object) -> bool:
             raise RuntimeError("not today")

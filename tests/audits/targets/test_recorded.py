@@ -33,7 +33,7 @@ def test_each_output_is_handed_out_once_and_in_order() -> None:
     assert record.left == 0
 
 
-def test_a_record_that_ran_out_says_so_and_gives_nothing() -> None:
+def test_an_exhausted_record_raises_an_error() -> None:
     record = Recorded([1, 2, 3], [4, 5])
     record.simulate(Side(0), RNG, 2)
 
@@ -43,13 +43,13 @@ def test_a_record_that_ran_out_says_so_and_gives_nothing() -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_record_cant_be_duplicated(duplicate) -> None:
+def test_a_record_cannot_be_copied(duplicate) -> None:
     with pytest.raises(RecordUsedUpError, match="second time"):
         duplicate(Recorded([1], [2]))
 
 
 @pytest.mark.parametrize("outputs", [3.0, np.float64(3.0), np.array(3.0), "abc", [], np.empty((0, 2)), None, {1: 2}])
-def test_what_is_no_record_is_refused(outputs) -> None:
+def test_invalid_records_are_refused(outputs) -> None:
     with pytest.raises(InvalidArgumentError, match="outputs0="):
         Recorded(outputs, [1.0])
     with pytest.raises(InvalidArgumentError, match="outputs1="):
@@ -73,7 +73,7 @@ def test_an_audit_that_would_use_outputs_twice_is_refused(way: str, tmp_path: Pa
         audit(record, claim=Claim(1.0), samples=1000, rng=1, **options)
 
 
-def test_an_audit_uses_all_outputs_and_no_output_twice() -> None:
+def test_an_audit_uses_each_output_exactly_once() -> None:
     class Watched(Recorded):
         def simulate(self, value, rng, runs):
             outputs = super().simulate(value, rng, runs)

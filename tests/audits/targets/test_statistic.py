@@ -103,7 +103,7 @@ def test_the_likelihood_ratio_of_structured_outputs() -> None:
     assert not fair.refuted
 
 
-def test_a_curve_is_tested_where_the_ratio_says() -> None:
+def test_a_curve_is_tested_at_the_point_chosen_by_the_ratio() -> None:
     curve = Claim.curve(Gaussian(2.0).event(), 1e-6)
     fair = audit(Gaussian(2.0), claim=curve, samples=50_000, confidence=SURE, statistic="likelihood ratio", rng=6)
     caught = audit(
@@ -114,7 +114,7 @@ def test_a_curve_is_tested_where_the_ratio_says() -> None:
     assert caught.refuted
 
 
-def test_a_statistic_that_says_nothing_finds_nothing() -> None:
+def test_an_uninformative_statistic_refutes_nothing() -> None:
     verdict = audit(
         laplace(0.1),
         claim=Claim(0.1),
@@ -137,12 +137,12 @@ def test_a_bit_leak_is_not_looked_for_in_a_statistic() -> None:
 
 
 @pytest.mark.parametrize("statistic", ["ratio", 3, True, ["likelihood ratio"]])
-def test_what_is_no_statistic(statistic: Any) -> None:
+def test_invalid_statistics_are_refused(statistic: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="statistic"):
         audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=100, statistic=statistic, rng=1)
 
 
-def test_no_likelihood_ratio_in_a_function() -> None:
+def test_a_function_has_no_likelihood_ratio() -> None:
     with pytest.raises(InvalidArgumentError, match="log_likelihood_ratio"):
         audit(laplace(1.0), claim=Claim(1.0), neighbours=(0, 1), samples=100, statistic="likelihood ratio", rng=1)
 
@@ -175,7 +175,7 @@ def test_power_near_the_limit_of_a_known_event() -> None:
 
 
 @pytest.mark.statistical
-def test_no_more_false_alarms_through_a_statistic() -> None:
+def test_a_statistic_does_not_raise_the_false_alarm_rate() -> None:
     """4,000 audits of a tight claim at level .05: more than 270 refuted has probability below 1e-6."""
     assert 80 < refuted_through_an_event(1.0, 200, 4000) <= 270
 

@@ -168,7 +168,7 @@ def test_a_changed_document_is_read_whole_or_refused(name, data):
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 2_000 + "1" + "}" * 2_000, "1" * 5000, "nul", "[]", '"x"', "{}", "", "\ud800"]
 )
-def test_a_text_that_is_no_document_is_refused(name, text):
+def test_a_text_that_is_not_a_document_is_refused(name, text):
     with pytest.raises(HockeystickError) as caught:
         DOCUMENTS[name][1](text)
     assert len(str(caught.value)) < 1000
@@ -214,13 +214,13 @@ def test_a_document_as_written_is_read(name):
         ("event", nested(300)),
     ],
 )
-def test_a_verdict_with_a_field_that_is_none_is_refused(field, value):
+def test_a_verdict_with_an_invalid_field_is_refused(field, value):
     with pytest.raises(InvalidArgumentError, match=f"^({field}|refuted|verdict|trials|count)"):
         Verdict.from_dict(VERDICT.to_dict() | {field: value})
 
 
 @pytest.mark.parametrize(("field", "value"), [("alpha", 0), ("log_wealth", math.inf), ("stopped_at", 5000)])
-def test_a_sequential_verdict_with_a_field_that_is_none_is_refused(field, value):
+def test_a_sequential_verdict_with_an_invalid_field_is_refused(field, value):
     with pytest.raises(InvalidArgumentError, match=f"^{field}"):
         SequentialVerdict.from_dict(SEQUENTIAL.to_dict() | {field: value})
 

@@ -78,7 +78,7 @@ def test_without_names_all_are_rated(tmp_path: Path) -> None:
         ("{}:no_number", "epsilon"),
     ],
 )
-def test_what_is_no_accountant_could_not_run(module: Path, name: str, said: str, capsys) -> None:
+def test_an_object_that_is_not_an_accountant_could_not_run(module: Path, name: str, said: str, capsys) -> None:
     with pytest.raises(SystemExit, match="2"):
         script.main(["--quick", "--accountant", name.format(module)])
     assert said in capsys.readouterr().err

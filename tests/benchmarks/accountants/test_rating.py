@@ -141,7 +141,7 @@ def test_one_laplace_release_by_its_integral() -> None:
         assert profile(high) <= known.delta <= profile(low)
 
 
-def test_the_set() -> None:
+def test_the_set_of_compositions_is_as_described() -> None:
     """Names are unique, all sources of truth occur, also in a quick look, and nothing is computed until it is asked."""
     compositions = known_compositions()
     assert len(KNOWN) == len(compositions) > 20
@@ -188,13 +188,13 @@ def counted_once(event: Any, delta: float) -> float:
         (counted_once, RESPONSE),
     ],
 )
-def test_an_accountant_that_says_too_little_is_invalid(wrong: Any, composition: Any) -> None:
+def test_an_accountant_with_too_small_an_epsilon_is_invalid(wrong: Any, composition: Any) -> None:
     found = rated(wrong, composition)
     assert found.judgement == "INVALID" and found.ratio is not None and found.ratio < 1.0
     assert judge([rated(ours, composition), found]) == "INVALID"
 
 
-def test_round_off_is_no_defect() -> None:
+def test_round_off_is_not_a_defect() -> None:
     assert rated(lambda *_: RESPONSE.truth[0] * (1.0 - 0.5 * TOLERANCE), RESPONSE).judgement == "not below"
     assert rated(lambda *_: RESPONSE.truth[0] * (1.0 - 2.0 * TOLERANCE), RESPONSE).judgement == "INVALID"
 
@@ -205,13 +205,13 @@ def test_a_lower_end_above_the_truth_is_invalid() -> None:
     assert rated(ours, SGD, lower=lambda *_: 1.001 * SGD.truth[1]).judgement == "INVALID"
 
 
-def test_no_bound_is_a_sound_bound() -> None:
+def test_an_infinite_epsilon_is_a_sound_bound() -> None:
     found = rated(lambda *_: math.inf)
     assert (found.judgement, found.ratio) == ("not below", math.inf)
 
 
 @pytest.mark.parametrize("error", [NotImplementedError("no such\nevent"), ZeroDivisionError(), MemoryError()])
-def test_what_is_refused_is_not_held_against_it(error: Exception) -> None:
+def test_a_refusal_is_not_counted_as_a_defect(error: Exception) -> None:
     def refuses(event: Any, delta: float) -> float:
         raise error
 
@@ -222,7 +222,7 @@ def test_what_is_refused_is_not_held_against_it(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("said", [None, "1.0", math.nan, -1.0, True, (1.0, 2.0)])
-def test_what_is_no_epsilon_could_not_run(said: Any) -> None:
+def test_a_result_that_is_not_an_epsilon_could_not_run(said: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="mine: epsilon"):
         rated(lambda *_: said)
 
@@ -257,7 +257,7 @@ def test_names_are_checked() -> None:
         accountant("prv")
 
 
-def test_native_accountants_are_asked_under_a_relation_that_has_a_meaning() -> None:
+def test_native_accountants_are_run_under_a_supported_relation() -> None:
     """Randomised response has one for replaced records alone, Gaussian noise counts once for an added one."""
     renyi = accountant("dp-accounting-rdp")
     assert renyi.epsilon(RESPONSE.event, 1e-6) < math.inf

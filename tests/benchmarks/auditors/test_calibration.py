@@ -45,7 +45,7 @@ def keeps_its_level(refuted: Iterable[bool], alpha: float) -> bool:
 
 
 @pytest.mark.parametrize("alpha", NOTICED)
-def test_what_the_calibration_can_catch(alpha: float) -> None:
+def test_the_calibration_catches_stated_excess_rates(alpha: float) -> None:
     """The mean factor of the likelihood ratio is 1 at the level, that of its inverse at the noticed rate."""
     rate = NOTICED[alpha]
     factors = rate / alpha, (1 - rate) / (1 - alpha)
@@ -121,7 +121,7 @@ def public(outputs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("alpha", [0.05, 0.001])
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian curve", "randomised response", "geometric"])
-def test_a_tight_mechanism_is_refuted_as_seldom_as_promised(mechanism: str, alpha: float) -> None:
+def test_a_tight_mechanism_is_refuted_at_most_at_the_stated_rate(mechanism: str, alpha: float) -> None:
     sample, claim = TIGHT[mechanism]
     found = verdicts(sample, [6000 if alpha == 0.05 else 2500, round(1 / alpha)], claim, alpha)
     assert keeps_its_level((one.refuted for one in found), alpha)
@@ -154,7 +154,7 @@ def test_an_auditor_that_does_not_split_its_samples_fails_the_calibration(mechan
     assert not keeps_its_level(map(unsplit, range(0, 2000 * SAMPLES, SAMPLES)), alpha)
 
 
-def test_the_check_of_bit_patterns_is_as_seldom_wrong() -> None:
+def test_the_check_of_bit_patterns_keeps_the_same_rate() -> None:
     """Noise that is safe in floating point, on a grid, is said to leak as seldom as promised; and bits=True refutes no
     more often than the promise either."""
     for bits in (False, True):

@@ -67,7 +67,7 @@ def test_a_file_of_something_else_is_left_alone(module: Path, tmp_path: Path, ca
     assert (tmp_path / "mine.json").read_text() == "[1]" and "does not hold results" in capsys.readouterr().err
 
 
-def test_an_interruption_keeps_what_is_finished(module: Path, tmp_path: Path) -> None:
+def test_an_interruption_keeps_finished_results(module: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept.json"
     with pytest.raises(KeyboardInterrupt):
         rated(f"{module}:never", f"{module}:stops", json=kept)

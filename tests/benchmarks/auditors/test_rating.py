@@ -70,7 +70,7 @@ def fair_coin(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.random.Gener
 
 
 @pytest.mark.parametrize("target", [*TIGHT, *BROKEN], ids=lambda target: target.name)
-def test_the_law_of_a_target_is_as_private_as_it_says(target: Any) -> None:
+def test_the_law_of_a_target_has_its_stated_epsilon(target: Any) -> None:
     """At the claim's delta its epsilon is the claimed one times the factor, in either order."""
     epsilon, delta = target.factor * target.claim.epsilon, target.claim.delta
     for order in (slice(None), slice(None, None, -1)):
@@ -132,7 +132,7 @@ def test_a_conservative_estimator_is_valid(valid) -> None:
     [one for one in ESTIMATORS if not one.assumes and one.name not in ("sequential", "audit")],
     ids=lambda known: known.name,
 )
-def test_none_of_ours_is_invalid(known: Any) -> None:
+def test_no_built_in_estimator_is_invalid(known: Any) -> None:
     """On four targets; an exactly valid one is called invalid with probability at most 1e-3 / 2 by construction, so the
     level asked for here is that of 4.9 standard errors."""
     for target in (laplace(1.0), gaussian(1.0, 0.01, curve=True), TIGHT[5], TIGHT[8]):
@@ -223,7 +223,7 @@ def laplace_samples(claimed: float, rng: np.random.Generator, n: int) -> tuple[C
 
 
 @pytest.mark.parametrize("known", ESTIMATORS, ids=lambda known: known.name)
-def test_each_of_ours_refutes_a_gross_lie_and_no_truth(known: Any) -> None:
+def test_each_built_in_estimator_refutes_a_gross_violation_and_no_true_claim(known: Any) -> None:
     """At level 1e-8 each: false alarms of the whole test have probability below 1e-6."""
     rng = np.random.default_rng(11)
     for claimed, wanted in ((0.25, True), (2.0, False)):
@@ -237,12 +237,12 @@ def test_each_of_ours_refutes_a_gross_lie_and_no_truth(known: Any) -> None:
             assert refuted and bound >= claimed
 
 
-def test_a_normal_model_has_nothing_to_say_without_delta() -> None:
+def test_a_normal_model_gives_no_bound_at_delta_zero() -> None:
     rng = np.random.default_rng(12)
     assert estimator("sum statistic")(rng.normal(0, 1, 50), rng.normal(9, 1, 50), Claim(0.1), 0.05, rng) == (False, 0.0)
 
 
-def test_coins_that_ask_for_more_samples_than_there_are_say_nothing() -> None:
+def test_coins_that_need_too_many_samples_give_no_bound() -> None:
     class Heads(np.random.Generator):
         def random(self, *shape: Any, **more: Any) -> Any:
             return np.zeros(shape)

@@ -30,7 +30,7 @@ def drawn(report: Any) -> str:
 # --- families --------------------------------------------------------------------------------------------------------
 
 
-def test_easy_candidates() -> None:
+def test_easy_candidates_are_half_uniform() -> None:
     table = families.easy(4, copies=3).table()
     assert table.shape == (4, 12) and table[2, 6:9] == pytest.approx([0.625 / 3] * 3)
     assert families.unlearned(4, 10**6) == pytest.approx(0.3128e6, rel=2e-3)  # quoted
@@ -49,7 +49,7 @@ def test_distances_are_in_standard_errors() -> None:
     assert families.distance(found, 0.0, 2) == pytest.approx(math.sqrt(2.0))
 
 
-def test_risks_repeat() -> None:
+def test_risks_repeat_with_the_seed() -> None:
     one, two = (families.easy_risk(4, 1000, 3, batch=2) for _ in range(2))
     assert one == two and one["risk"] < one["bound"]
 
@@ -65,7 +65,7 @@ def test_printed_claims_are_refuted() -> None:
     assert "claimed" in drawn(report)
 
 
-def test_a_refutation_that_fails_is_seen() -> None:
+def test_a_failed_refutation_is_reported() -> None:
     """Twin: where the mixture's range is used, the claim is true, and the experiment would say so."""
     module = script("distribution.dist_refutations")
     found = module.refuted(2, 100, 100)
@@ -73,7 +73,7 @@ def test_a_refutation_that_fails_is_seen() -> None:
     assert module.excess(70, 0.01, 100)["factor"] == pytest.approx(1.064, abs=1e-3)
 
 
-def test_accounting() -> None:
+def test_the_accounting_experiment_holds() -> None:
     report = script("distribution.dist_accounting").experiment(
         frame.Cells(), cases=((4, 1.0, 1e-3),), shown=(4, 1.0, 1e-3)
     )
@@ -81,14 +81,14 @@ def test_accounting() -> None:
     assert "closed form" in drawn(report)
 
 
-def test_slopes() -> None:
+def test_the_slopes_experiment_holds() -> None:
     report = script("distribution.dist_slopes").experiment(
         frame.Cells(), rounds=(500, 1000, 2000), experts=(4, 8), runs=(4, 4), sweep=10**4, many=(4, 16)
     )
     assert holds(report, "every risk is below") and "no learning" in report.table
 
 
-def test_published_learners() -> None:
+def test_the_experiment_of_published_learners_holds() -> None:
     module = script("distribution.dist_printed")
     report = module.experiment(frame.Cells(), rounds=(10**4,), runs=(4, 4, 2), vector_rounds=10**4)
     assert holds(report, "Algorithm 1 as published") and holds(report, "every risk")
@@ -105,7 +105,7 @@ def test_the_random_walk_is_not_insensitive() -> None:
     assert shares[2] < 0.2
 
 
-def test_labels() -> None:
+def test_the_labels_experiment_holds() -> None:
     report = script("distribution.dist_labels").experiment(
         frame.Cells(), copies=(1, 64), rounds=10**4, runs=(4, 4), unbounded_rounds=(100, 1000, 10**4)
     )
@@ -113,32 +113,32 @@ def test_labels() -> None:
     assert "randomized-labels" in report.table and "one-bit" in report.table
 
 
-def test_contexts() -> None:
+def test_the_contexts_experiment_holds() -> None:
     report = script("distribution.dist_contexts").experiment(frame.Cells(), rounds=500, runs=(4, 4), variant_rounds=500)
     assert holds(report, "under every order") and holds(report, "the risk of every variant")
 
 
-def test_nobody_agrees_with_the_truth_in_every_context() -> None:
+def test_no_candidate_agrees_with_the_truth_in_every_context() -> None:
     tables = np.asarray(script("distribution.dist_contexts").permuting().tables)
     agrees = np.isclose(tables, tables[:, :1]).all(axis=2)
     assert agrees[:, 0].all() and not agrees[:, 1:].all(axis=0).any() and agrees[:, 1:].any()
 
 
-def test_lower_bound() -> None:
+def test_the_lower_bound_experiment_holds() -> None:
     report = script("distribution.dist_lower_bound").experiment(
         frame.Cells(), rounds=(1000, 3000, 10**4), runs=(4, 4), epsilons=(0.5, 3.0)
     )
     assert holds(report, "risk lies above") and holds(report, "the information of every channel")
 
 
-def test_a_channel_that_tells_too_much_is_seen() -> None:
+def test_a_channel_with_too_much_information_is_detected() -> None:
     """Twin: labels themselves tell more than any private channel may."""
     module = script("distribution.dist_lower_bound")
     hard = module.HadamardClass(module.PAIRS, lean=module.LEAN)
     assert hard.information(np.eye(8)) > hard.information_bound(0.1) > module.told("one bit", 0.1)["told"]
 
 
-def test_selection() -> None:
+def test_the_selection_experiment_holds() -> None:
     report = script("distribution.dist_selection").experiment(
         frame.Cells(), experts=(4,), rounds=(1000, 4000), trials=(60, 4, 2), alpha=0.6
     )
@@ -152,7 +152,7 @@ def test_baselines_of_selection_find_the_truth() -> None:
     assert script("distribution.dist_selection").baselines(16, 10, 50)["tournament"] < 0.9
 
 
-def test_stream() -> None:
+def test_the_stream_experiment_holds() -> None:
     pytest.importorskip("sklearn")
     report = script("distribution.dist_stream").experiment(frame.Cells(), rounds=(300,), runs=2)
     assert holds(report, "realisable: risk") and "misspecified" in report.table

@@ -28,7 +28,7 @@ def test_printed_constants() -> None:
     assert all(learner.guarantee().epsilon(0.0).upper <= 10.0 * (1.0 + 1e-12) for learner in made.values())
 
 
-def test_losses_that_are_not_scaled_are_run_as_what_they_are() -> None:
+def test_unscaled_losses_are_run_as_declared() -> None:
     """Noise for losses in [0, 5], on losses divided by 5, is a fifth, and costs five times as much."""
     constants = figures.CONSTANTS["fewest switches"]
     one, five = (
@@ -38,7 +38,7 @@ def test_losses_that_are_not_scaled_are_run_as_what_they_are() -> None:
     assert five.guarantee().epsilon(0.0).upper == pytest.approx(5.0 * one.guarantee().epsilon(0.0).upper)
 
 
-def test_stochastic_learners_keep_to_their_epsilon() -> None:
+def test_stochastic_learners_are_certified_at_their_epsilon() -> None:
     for who in figures.STOCHASTIC[:-1]:
         graph = figures.stochastic(who, 63).graph()
         assert graph.guarantee(view="output").epsilon(0.0).upper <= 10.0 * (1.0 + 1e-9)
@@ -54,7 +54,7 @@ def test_summary() -> None:
     assert figures.near(near, (9.0,)) and not figures.near(near, (20.0,))
 
 
-def test_figures(tmp_path: Path) -> None:
+def test_the_figures_experiment_holds(tmp_path: Path) -> None:
     report = figures.experiment(frame.Cells(tmp_path / "kept.jsonl"), (255, 256), (2, 2, 2), 600)
     assert report.table.count("\n| --- |") == 3
     assert {"not scaled", "hidden from the server"} <= {cell.strip() for cell in report.table.split("|")}
@@ -103,7 +103,7 @@ def test_one_good_expert() -> None:
     assert 0.0 < row["regret"] < row["bound"] and row["switches"] == 23
 
 
-def test_slopes() -> None:
+def test_the_slopes_experiment_holds() -> None:
     report = slopes.experiment(frame.Cells(), (6, 6), 512, (2, 2, 2), (1, 2, 4), (4, 5))
     assert report.table.count("slope |") == 6
     assert [holds for text, holds in report.checks.items() if "bound" in text or "at most" in text] == [True] * 3
@@ -136,7 +136,7 @@ def test_the_claims_noise_is_the_printed_one() -> None:
     assert certified.CLAIMS[6].setting().phases[5] is None  # printed batches: phase 7 has no losses for a tree
 
 
-def test_certified() -> None:
+def test_the_certified_experiment_holds() -> None:
     report = certified.experiment(frame.Cells(), claims=(0, 4, 5, 9))
     assert report.holds
     assert report.table.count("\n| --- |") == 3 and "| false |" in report.table and "| open |" in report.table

@@ -102,7 +102,7 @@ def test_reference_numbers() -> None:
     assert list(report.checks.values())[:2] == [False, True]
 
 
-def test_variance_law() -> None:
+def test_the_variance_experiment_holds() -> None:
     """A mean square of 1e5 runs is off by 0.6 % in standard deviation: 3 % are five of them, 1e-6 for each of 42."""
     module = script("divergence.kl_variance")
     report = module.experiment(frame.Cells(), runs=100_000, pairs=200)
@@ -114,7 +114,7 @@ def test_variance_law() -> None:
     assert frame.svg(report.draw).count("<svg") == 1
 
 
-def test_variance_law_that_is_off_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_variance_law_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     """As above, with six mean squares; averages that are 5 % too large have 10 % too much variance, and a bias."""
     module = script("divergence.kl_variance")
     true = module.averages
@@ -126,7 +126,7 @@ def test_variance_law_that_is_off_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(report.checks.values())[:2] == [False, False]
 
 
-def test_biases() -> None:
+def test_the_bias_experiment_holds() -> None:
     module = script("divergence.kl_bias")
     report = module.experiment(frame.Cells(), records=(400, 800, 1600, 3200))
     assert report.holds
@@ -142,7 +142,7 @@ def test_biases() -> None:
     assert module.biases(half, half, 4, 4)["plain"] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_attacks() -> None:
+def test_the_attacks_experiment_holds() -> None:
     module = script("divergence.kl_attacks")
     report = module.experiment(
         frame.Cells(), samples=100_000, repeats=(1, 5, 50), audited=(1, 5), shared_samples=50_000
@@ -152,14 +152,14 @@ def test_attacks() -> None:
     assert frame.svg(report.draw).count("<svg") == 1
 
 
-def test_attacks_whose_claims_are_weak_are_seen() -> None:
+def test_attacks_with_weak_claims_are_reported() -> None:
     """Exact costs, without audits."""
     module = script("divergence.kl_attacks")
     assert module.gaussian_epsilon(1.0 / module.unit()) == pytest.approx(1.0, abs=1e-9)
     assert module.gaussian_epsilon(math.sqrt(10.0) / module.unit()) == pytest.approx(3.619, abs=2e-3)
 
 
-def test_frontier() -> None:
+def test_the_frontier_experiment_holds() -> None:
     module = script("divergence.kl_frontier")
     report = module.experiment(
         frame.Cells(), grids=(16, 256), samples=(10, 100), sizes=(1000, 3000, 10_000), pairs=4, writers=400
@@ -185,7 +185,7 @@ def test_rare_and_fat_cells() -> None:
     assert second["dist"] < 0.2 * first["dist"] and second["trusted"] > 0.9 * first["trusted"]
 
 
-def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_figures_experiment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All panels, of three digits, with noise that grows as it should but is not calibrated."""
     module = script("divergence.kl_figures")
     monkeypatch.setattr(module, "shared_noise", lambda epsilon, delta: {"variance": 2.0 + 2.0 / epsilon**2})
@@ -209,7 +209,7 @@ def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.table.count("cohort 40, ε") == 3
 
 
-def test_literal_figures() -> None:
+def test_the_literal_figures_experiment_holds() -> None:
     module = script("divergence.kl_figures_literal")
     found = module.literal(20, [0.05, 6.0], [0.0, 0.1], [6.0], 1, 200, "epsilon")
     errors = {model: np.array(found["errors"][model]["mean"])[:, 1:] for model in module.MODELS}

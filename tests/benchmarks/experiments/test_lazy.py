@@ -26,7 +26,7 @@ def known(cells: Any, compute: Any, **key: Any) -> dict[str, Any]:
 # --- laws ------------------------------------------------------------------------------------------------------------
 
 
-def test_marginals() -> None:
+def test_the_marginals_experiment_holds() -> None:
     module = script("lazy.lazy_marginals")
     report = module.experiment(frame.Cells(), batches=30)
     assert report.holds
@@ -60,7 +60,7 @@ def test_alternating_regret_is_the_learners() -> None:
         assert regret == pytest.approx(learner.expected_regret(losses))
 
 
-def test_refutations() -> None:
+def test_the_refutations_experiment_holds() -> None:
     module = script("lazy.lazy_refutations")
     report = module.experiment(frame.Cells(), powers=(8, 12, 16), streams=60)
     assert report.holds
@@ -73,7 +73,7 @@ def test_refutations() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
-def test_certified() -> None:
+def test_the_certified_experiment_holds() -> None:
     module = script("lazy.lazy_certified")
     report = module.experiment(frame.Cells(), settings=module.SETTINGS[:1], lengths=(3, 10, 50), random=6)
     assert report.holds
@@ -88,7 +88,7 @@ def test_certified() -> None:
 CHEAP_DEFECTS = ("ratio inverted", "draws one batch late", "p taken for the chance of keeping", "shadow is the action")
 
 
-def test_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_audits_experiment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("lazy.lazy_audits")
     cells = frame.Cells()
     few = ((None, "run"), (None, "actions"), ("no fake switches", "run"), ("unclipped losses", "run"))
@@ -111,7 +111,7 @@ def test_audits_of_every_defect_and_of_the_dartboard() -> None:
     assert report.table.count("| refuted |") == 11
 
 
-def test_a_defect_that_does_not_show_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undetected_defect_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("lazy.lazy_audits")
     shown = {"none": ("a number", lambda: (1.0, 0.5, 1.0))}
     monkeypatch.setattr(module, "DEFECTS", shown)
@@ -139,7 +139,7 @@ def test_streams_are_losses(experts: int) -> None:
     assert np.abs(np.diff(walk, axis=0)).max() < 0.03  # steps of standard deviation 0.003
 
 
-def test_regret() -> None:
+def test_the_regret_experiment_holds() -> None:
     module = script("lazy.lazy_regret")
     cells = frame.Cells()
     report = module.experiment(cells, lengths=(300,), sizes=(2,), epsilons=(0.5, 2.0))
@@ -201,7 +201,7 @@ def test_convex_of_examples() -> None:
     assert row["lazy"]["certified"] <= 2.0
 
 
-def test_convex() -> None:
+def test_the_convex_experiment_holds() -> None:
     module = script("lazy.lazy_convex")
     case, cells = ("drift", "ball", 1, 200, "closed form"), frame.Cells()
     report = module.experiment(cells, cases=(case,), epsilons=(2.0,), lengths=(500, 1_000_000), runs=20)
@@ -234,7 +234,7 @@ def test_stream_of_people() -> None:
 # --- the lower bound -------------------------------------------------------------------------------------------------
 
 
-def test_lower_bound() -> None:
+def test_the_lower_bound_experiment_holds() -> None:
     module = script("lazy.lazy_lower_bound")
     report = module.experiment(frame.Cells(), settings=((10**6, 1e-2),), runs=((10**4, 0.05),), streams=8)
     assert report.holds

@@ -52,7 +52,7 @@ def test_a_check_that_fails_is_an_exit_status(tmp_path: Path, capsys: pytest.Cap
     assert "<svg" in picture
 
 
-def test_only_what_stands_between_the_markers_is_replaced() -> None:
+def test_only_the_text_between_the_markers_is_replaced() -> None:
     page = "before\n<!-- a -->\nold\n<!-- /a -->\nbetween\n<!-- b -->\n<!-- /b -->\n"
     new = frame.replaced(page, "a", r"\1 new")
     assert new == page.replace("old\n", "\n\\1 new\n\n")

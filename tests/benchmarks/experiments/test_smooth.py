@@ -55,7 +55,7 @@ def test_the_error_of_answers_is_that_of_a_fine_search() -> None:
 # --- experiments -----------------------------------------------------------------------------------------------------
 
 
-def test_hits() -> None:
+def test_the_hits_experiment_holds() -> None:
     found = script("smoothed.smooth_hits").experiment(
         frame.Cells(), sizes=((100, 0.1), (400, 0.1)), runs=20, lengths=(10, 50), processes=200
     )
@@ -63,7 +63,7 @@ def test_hits() -> None:
     assert "printed" in drawn(found)
 
 
-def test_brackets() -> None:
+def test_the_brackets_experiment_holds() -> None:
     module = script("smoothed.smooth_brackets")
     names = ("thresholds", "intervals", "halfspaces in the plane", "polynomials of degree 3")
     found = module.experiment(frame.Cells(), names=names, scales=(0.1, 0.05), predicates=20, points=1000)
@@ -86,12 +86,12 @@ def test_brackets_catch_a_predicate_that_leaves(monkeypatch: pytest.MonkeyPatch)
     assert module.measured("thresholds", 0.05, 20, 1000)["outside"] > 10
 
 
-def test_accounting() -> None:
+def test_the_accounting_experiment_holds() -> None:
     found = script("smoothed.smooth_accounting").experiment(frame.Cells(), rounds=(10,), curve=(1,))
     assert not failed(found) and "13.62" in found.table and found.draw is None
 
 
-def test_projection_caps_what_exceeds() -> None:
+def test_projection_caps_laws_that_exceed_the_cap() -> None:
     cases = (("window", 1000, 0.5, 40, 1.0, "hoeffding"), ("cells", 1000, 0.5, 40, 0.2, "hoeffding"))
     found = script("smoothed.smooth_projection").experiment(
         frame.Cells(), cases=cases, runs=4, shared=((102_400, 256),)
@@ -99,13 +99,13 @@ def test_projection_caps_what_exceeds() -> None:
     assert not failed(found) and "in 2 of 2 cases" in found.table
 
 
-def test_domain() -> None:
+def test_the_domain_experiment_holds() -> None:
     found = script("smoothed.smooth_domain").experiment(frame.Cells(), bits=(10, 16, 20), runs=3, records=2000)
     assert failed(found) in ([], ["the bound is the same from 2^18 points on, up to 1 %"])
     assert "continuum" in found.table and "Smooth MWEM" in drawn(found)
 
 
-def test_regret() -> None:
+def test_the_regret_experiment_holds() -> None:
     module = script("smoothed.smooth_regret")
     found = module.experiment(
         frame.Cells(), rounds=(64, 128, 256), sigmas=(0.25, 2.0**-4, 2.0**-6), runs=20, sweep=128, more=20,
@@ -115,7 +115,7 @@ def test_regret() -> None:
     assert "44.2 errors in 48 rounds" in found.table and "lower bound" in drawn(found)
 
 
-def test_queries() -> None:
+def test_the_queries_experiment_holds() -> None:
     module = script("smoothed.smooth_queries")
     found = module.experiment(
         frame.Cells(),
@@ -137,7 +137,7 @@ def test_mechanisms_that_cannot_be_planned_are_refused() -> None:
     assert module.planned("Laplace for each", 500, runs=2)["bound"] is None
 
 
-def test_chi() -> None:
+def test_the_chi_experiment_holds() -> None:
     found = script("smoothed.smooth_chi").experiment(
         frame.Cells(), parts=(0.0, 0.1, 1.0), records=2000, runs=3, samples=5000
     )
@@ -145,7 +145,7 @@ def test_chi() -> None:
     assert "consistent" in found.table and "refuted" not in found.table
 
 
-def test_agnostic() -> None:
+def test_the_agnostic_experiment_holds() -> None:
     found = script("smoothed.smooth_agnostic").experiment(frame.Cells(), records=(500, 8000), runs=3, nets=(500,))
     assert not failed(found) and "net of 4 pairs" in found.table
 
@@ -160,14 +160,14 @@ def test_projection_is_needed_where_queries_share_a_set() -> None:
     assert wide["density"] > 1.0 and wide["whole"] <= wide["cover"] + 2.0 * wide["cell"] / 0.5 + 0.2
 
 
-def test_columns() -> None:
+def test_the_columns_experiment_holds() -> None:
     pytest.importorskip("sklearn")
     found = script("smoothed.smooth_columns").experiment(frame.Cells(), names=("ink",), runs=3, games=2)
     assert not failed(found) and "The records refute the statement for: ink" in found.table
     assert "public third" in drawn(found)
 
 
-def test_peers_are_skipped_or_said_not_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_or_failing_peers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     module = benchmark("learners.queries_peers")
     values = np.arange(8.0)
     monkeypatch.delenv(module.PEER, raising=False)

@@ -49,7 +49,7 @@ def test_each_command_has_help_with_an_example(command: str) -> None:
     assert "verified" not in result.output.lower()
 
 
-def test_version() -> None:
+def test_the_version_is_printed() -> None:
     import hockeystick
 
     assert run("--version").stdout == f"hockeystick {hockeystick.__version__}\n"
@@ -132,7 +132,7 @@ def test_no_failure_ends_with_the_status_of_a_refuted_claim(
 
 
 @pytest.mark.statistical
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "hockeystick", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as program:
@@ -144,26 +144,26 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert program.returncode in (0, 141)
 
 
-def test_one_line_drops_what_could_steer_a_terminal() -> None:
+def test_terminal_control_characters_are_removed_from_errors() -> None:
     assert one_line("a\n\tb\x1b[31m\x07 ε") == "a b[31m ε"
 
 
 @pytest.mark.parametrize(
     "text, value", [("7", 7), ("200_000", 200_000), ("2e5", 200_000), ("1.5e3", 1500), ("1E+2", 100), (3, 3)]
 )
-def test_counts(text: str | int, value: int) -> None:
+def test_counts_are_parsed(text: str | int, value: int) -> None:
     assert Count(1).convert(text, None, None) == value
 
 
 @pytest.mark.parametrize(
     "text", ["0", "-1", "1.5", "1e-3", "nan", "inf", "x", "", "1__0", "1e999", "1.23e1", "٣", "9" * 50]
 )
-def test_bad_counts(text: str) -> None:
+def test_bad_counts_are_refused(text: str) -> None:
     with pytest.raises(click.BadParameter, match="expected a whole number"):
         Count(1).convert(text, None, None)
 
 
-def test_reals() -> None:
+def test_real_numbers_are_parsed() -> None:
     closed, opened = Real(0.0, 1.0), Real(0.0, 1.0, low_open=True, high_open=True)
 
     assert [closed.convert(text, None, None) for text in ("0", "1", "1e-6")] == [0.0, 1.0, 1e-6]

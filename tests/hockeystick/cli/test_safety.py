@@ -88,9 +88,7 @@ AGE = "--column age --low 0 --high 120 --sigma 0.2 --epsilon 1"
         ("run lazy-experts --losses L.npy --epsilon 1 --delta 1e-6 --actions L.npy", "L.npy", "--losses"),
     ],
 )
-def test_no_result_replaces_what_the_command_reads_or_keeps(
-    folder: Path, words: str, kept: str | None, option: str
-) -> None:
+def test_no_result_overwrites_an_input_or_a_saved_file(folder: Path, words: str, kept: str | None, option: str) -> None:
     (folder / "link.json").symlink_to("g.json")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert_refused(run(*words.split()), f"is the file of {option}, which the result would replace")
@@ -98,7 +96,7 @@ def test_no_result_replaces_what_the_command_reads_or_keeps(
     assert kept is None or kept in before
 
 
-def test_the_catalogues_own_file_is_replaced_by_what_continues_it() -> None:
+def test_the_catalogues_own_file_is_replaced_by_its_continuation() -> None:
     found = run("catalogue", "run", "zoo/none-such", "--json", "x.json", "--resume", "x.json")
     assert found.exit_code == 2 and "would replace" not in found.stderr
 
@@ -127,7 +125,7 @@ def test_a_file_that_also_takes_the_standard_output_is_refused(folder: Path) -> 
     assert found.returncode == 2 and b"give '-'" in found.stderr and (folder / "out.json").read_text() == ""
 
 
-def test_what_can_t_be_written_is_refused_before_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_results_are_refused_before_the_work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws.Counter, "__call__", lambda *_: 1 / 0)
     arguments = ["audit", "mine:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--samples", "2000"]
     for option, file in (("--checkpoint", "/nope/x"), ("--json", "/nope/x"), ("--checkpoint", str(folder))):
@@ -142,7 +140,7 @@ def test_what_can_t_be_written_is_refused_before_the_work(folder: Path, monkeypa
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("option", ["--markdown", "--html", "--json"])
-def test_what_programs_read_is_utf_8_whatever_the_terminal_takes(option: str) -> None:
+def test_machine_readable_output_is_always_utf_8(option: str) -> None:
     found = program("account", "g.json", "--delta", "0", option, "-", coding="ascii")
     assert found.returncode == 0 and b"\\u03b5" not in found.stdout.split(b'"curve"')[0]
     assert "ε" in found.stdout.decode("utf-8") or option == "--json"
@@ -201,7 +199,7 @@ def test_a_checkpoint_is_of_one_function_as_it_was_written(
     assert audit("mine:correct").exit_code == 0 and not list(folder.glob("kept*"))
 
 
-def test_an_interruption_names_no_file_that_is_not_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_names_only_existing_files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws.Draws, "choosing", interrupt)
     found = run("audit", "mine:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--checkpoint", "kept")
     assert found.exit_code == 130 and "nothing was saved in kept yet" in found.stderr
@@ -281,7 +279,7 @@ def test_the_library_refuses_numbers_beyond_reason() -> None:
     assert RealRecords(low=0.0, high=1.0, dimension=2.0).dimension == 2  # type: ignore[arg-type]
 
 
-def test_a_claim_whose_exponential_no_float_holds_can_be_asked_about() -> None:
+def test_a_claim_with_a_huge_epsilon_can_be_audited() -> None:
     from types import SimpleNamespace
 
     law: Any = SimpleNamespace(tails=lambda: (np.array([0.0, 0.5, 1.0]), np.array([0.0, 1e-300, 1.0])))
@@ -323,7 +321,7 @@ def test_a_key_that_stands_twice_is_refused(folder: Path) -> None:
         ("fed-stoch", [[[0.5, 0.71828], [float("nan"), 0.5]]], "--losses"),
     ],
 )
-def test_errors_tell_where_private_numbers_are_wrong_and_never_the_numbers(
+def test_errors_give_the_location_of_private_numbers_and_never_the_numbers(
     command: str, values: Any, place: str
 ) -> None:
     np.save("private.npy", np.array(values))

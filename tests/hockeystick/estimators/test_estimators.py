@@ -46,7 +46,7 @@ def test_parameters_are_attributes_and_clones_are_fresh(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_fit_says_what_was_certified(name: str) -> None:
+def test_a_fit_states_its_guarantee(name: str) -> None:
     make, data = MADE[name]
     at = 1e-6 if name == "divergence" else 0.0
     for budget in (0.5, 2.0):
@@ -66,7 +66,7 @@ def test_without_a_seed_it_is_a_release(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["classifier", "net", "queries", "labels"])
-def test_what_was_not_fitted_says_so(name: str) -> None:
+def test_unfitted_estimators_raise_not_fitted(name: str) -> None:
     make, data = MADE[name]
     method = "sample" if name == "labels" else "predict"
     with pytest.raises(NotFittedError):
@@ -74,7 +74,7 @@ def test_what_was_not_fitted_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_was_fitted_can_be_pickled(name: str) -> None:
+def test_fitted_estimators_can_be_pickled(name: str) -> None:
     make, data = MADE[name]
     fitted = make(random_state=1).fit(*data)
     again = pickle.loads(pickle.dumps(fitted))
@@ -84,7 +84,7 @@ def test_what_was_fitted_can_be_pickled(name: str) -> None:
 
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("state", [True, 1.5, "seed"])
-def test_a_state_that_is_none_is_refused(name: str, state: object) -> None:
+def test_an_invalid_state_is_refused(name: str, state: object) -> None:
     make, data = MADE[name]
     with pytest.raises(InvalidArgumentError, match="random_state"):
         make(random_state=state).fit(*data)
@@ -98,7 +98,7 @@ def test_pipelines_searches_and_scores() -> None:
     assert search.fit(X1, Y1.astype(int)).best_params_ == {"points": 65}
 
 
-def test_without_scikit_learn_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.accounting.optional_packages import MissingExtraError
 
     monkeypatch.setitem(sys.modules, "sklearn", None)
@@ -122,7 +122,7 @@ def test_the_classifier_is_near_the_best_threshold() -> None:
     assert turned.score(X1, Y1) < 0.75
 
 
-def test_classes_of_two_features_and_of_ones_own() -> None:
+def test_classes_of_two_features_and_user_defined_ones_are_fitted() -> None:
     box = PrivateClassifier(concepts="rectangles", classes=(False, True), random_state=1).fit(X2, Y2)
     assert box.score(X2, Y2) > 0.75 and len(box.parameters_) == 4 and box.n_features_in_ == 2
     half = PrivateClassifier(concepts=Halfspaces(2), points=5, classes=("n", "y"), random_state=1)
@@ -133,7 +133,7 @@ def test_classes_of_two_features_and_of_ones_own() -> None:
     assert interval.fit(X1, inside).score(X1, inside) > 0.9
 
 
-def test_the_classifier_forgets_what_lies_between_points_of_its_grid() -> None:
+def test_the_classifier_rounds_to_its_grid() -> None:
     """Clipping and rounding are each record's own: far values and near ones are their points."""
     made = PrivateClassifier(points=5, random_state=1).fit(np.linspace(-3, 4, 50), np.arange(50) > 25)
     assert (made.predict(np.array([0.24, 0.26, -7.0])) == made.predict(np.array([0.25, 0.25, 0.0]))).all()
@@ -247,7 +247,7 @@ class NothingLike:
 
 
 NA = NothingLike()
-NOTHING = [None, math.nan, NA, np.datetime64("NaT")]
+NOTHING = [None, math.nan, NA, np.datetime64("NaT", "s")]
 
 
 def objects(*values: Any) -> Any:
@@ -266,7 +266,7 @@ def test_a_label_that_is_missing_is_refused_by_its_place(nothing: Any) -> None:
         PrivateClassifier(classes=(nothing, "b"), random_state=1).fit([0.1, 0.2], ["b", "b"])
 
 
-def test_nothing_is_not_its_own_name() -> None:
+def test_missing_values_are_not_taken_for_a_label() -> None:
     """numpy makes the text "nan" of a NaN among texts."""
     with pytest.raises(InvalidArgumentError, match="has no label in record 2"):
         PrivateClassifier(classes=("a", "nan"), random_state=1).fit([0.1, 0.2], ["a", math.nan])
@@ -294,7 +294,7 @@ def test_a_frame_without_columns_is_refused(empty: Any) -> None:
         PrivateClassifier(random_state=1).fit([0.1, 0.2], empty)
 
 
-def test_what_is_no_label_has_no_mass() -> None:
+def test_unknown_labels_have_no_mass() -> None:
     made = PrivateLabelDistribution(CANDIDATES, random_state=1).fit(LABELS)
     first, last = np.log(made.law_[[0, 2]])
     given = [0.0, 0.5, 1.7, -0.5, 2.0, 3.0, math.nan, math.inf, -math.inf, 2.0**70]

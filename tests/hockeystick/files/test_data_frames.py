@@ -95,7 +95,7 @@ def test_a_frame_is_the_table_that_its_file_would_be(make: Any, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("index", [[7, 3], ["x", SECRET], [0.5, 1.5]])
-def test_an_index_of_pandas_is_no_column(index: list[Any]) -> None:
+def test_a_pandas_index_is_not_a_column(index: list[Any]) -> None:
     """Nor where it has a name, or several levels, as that of rows picked from another frame."""
     pandas = library("pandas")
     for named in (pandas.Index(index), pandas.Index(index, name="who")):
@@ -164,7 +164,7 @@ def test_frames_are_never_shown(make: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), ""])
-def test_what_is_missing_is_refused(missing: Any) -> None:
+def test_missing_values_are_refused(missing: Any) -> None:
     reference = Reference(("a", "b"), np.array([0.5, 0.5]))
     symbols = ["a", missing] if missing == "" or missing is None else None
     if symbols is not None:
@@ -177,20 +177,20 @@ def test_what_is_missing_is_refused(missing: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [3.0, [1, 2], np.ones(3), "text", None, dict, pa.Table])
-def test_what_is_no_frame_is_refused(bad: object) -> None:
+def test_objects_that_are_not_frames_are_refused(bad: object) -> None:
     assert not is_frame(bad)
     with pytest.raises(InvalidArgumentError, match="is not a data frame"):
         as_frame("table", bad)
 
 
 @pytest.mark.parametrize("columns", [{"a": [1, SECRET]}, {"a": [1], "b": [1, 2]}, {"a": 3}])
-def test_columns_that_arrow_cant_hold_are_refused(columns: Any) -> None:
+def test_columns_that_arrow_cannot_hold_are_refused(columns: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="Arrow can't hold") as caught:
         as_frame("table", columns)
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
 
-def test_without_arrow_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_arrow_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"a data frame needs pyarrow: pip install 'hockeystick\[tables\]'"):
         as_frame("table", {"a": [1]})

@@ -97,19 +97,19 @@ def test_bad_inline_data_is_refused(text: str, said: str) -> None:
     assert said in refusal("--d0", text)
 
 
-def test_a_text_that_is_neither_json_nor_a_file_is_told_both() -> None:
+def test_the_error_for_text_that_is_neither_json_nor_a_file_names_both() -> None:
     message = refusal("--d1", "hello")
 
     assert "neither JSON (" in message and "nor an existing file" in message and '"a string"' in message
 
 
-def test_a_file_of_another_kind_is_told_the_kinds(in_folder: Path) -> None:
+def test_the_error_for_another_kind_of_file_lists_the_kinds(in_folder: Path) -> None:
     (in_folder / "data.txt").write_text("1,2")
 
     assert "must end in .json, .npy, .csv" in refusal("--d0", "data.txt")
 
 
-def test_json_file(in_folder: Path) -> None:
+def test_json_files_are_read(in_folder: Path) -> None:
     (in_folder / "d.json").write_bytes(b'\xef\xbb\xbf{"rows": [1, NaN]}')  # with the mark that some editors write
 
     rows = load_data("--d0", "d.json")["rows"]
@@ -121,14 +121,14 @@ def test_json_file(in_folder: Path) -> None:
     "content, said",
     [(b"{", "not valid JSON"), (b"", "not valid JSON"), (b'"\xff"', "not UTF-8"), (b"1 2", "not valid JSON")],
 )
-def test_bad_json_file(in_folder: Path, content: bytes, said: str) -> None:
+def test_bad_json_files_are_refused(in_folder: Path, content: bytes, said: str) -> None:
     (in_folder / "d.json").write_bytes(content)
 
     assert said in refusal("--d0", "d.json")
 
 
 @pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.array(3), np.array(["a", "bc"]), np.zeros((0, 2))])
-def test_npy_file(in_folder: Path, array: np.ndarray[Any, Any]) -> None:
+def test_npy_files_are_read(in_folder: Path, array: np.ndarray[Any, Any]) -> None:
     np.save(in_folder / "d.npy", array)
 
     loaded = load_data("--d0", "d.npy")
@@ -149,7 +149,7 @@ def test_npy_with_pickled_objects_is_refused_unopened(in_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00v\x00", b"PK\x03\x04"])
-def test_bad_npy_file(in_folder: Path, content: bytes) -> None:
+def test_bad_npy_files_are_refused(in_folder: Path, content: bytes) -> None:
     (in_folder / "d.npy").write_bytes(content)
 
     assert "not a readable .npy file" in refusal("--d0", "d.npy")
@@ -179,7 +179,7 @@ def test_truncated_or_boasting_npy_is_refused(in_folder: Path) -> None:
         ("2019,2020\n1,2\n", [[2019, 2020], [1, 2]]),  # a header of numbers is data: the rule is stated
     ],
 )
-def test_csv_file(in_folder: Path, content: str, table: list[list[float]]) -> None:
+def test_csv_files_are_read(in_folder: Path, content: str, table: list[list[float]]) -> None:
     (in_folder / "d.csv").write_text(content, encoding="utf-8")
 
     loaded = load_data("--d0", "d.csv")
@@ -222,13 +222,13 @@ def test_csv_reads_nan_cells(in_folder: Path) -> None:
         (b"a\nTrue\n", "not a number"),
     ],
 )
-def test_bad_csv_file(in_folder: Path, content: bytes, said: str) -> None:
+def test_bad_csv_files_are_refused(in_folder: Path, content: bytes, said: str) -> None:
     (in_folder / "d.csv").write_bytes(content)
 
     assert said in refusal("--d0", "d.csv")
 
 
-def test_a_folder_is_no_data(in_folder: Path) -> None:
+def test_a_folder_is_refused_as_data(in_folder: Path) -> None:
     (in_folder / "d.csv").mkdir()
 
     assert "can't be read" in refusal("--d0", "d.csv")
@@ -327,7 +327,7 @@ def test_dataclasses_in_a_target_file_work(in_folder: Path) -> None:
         ("mymech:NUMBER", "is of type int and can't be called"),
     ],
 )
-def test_a_target_that_is_not_there(mechanism: Path, spec: str, said: str) -> None:
+def test_a_missing_target_is_refused(mechanism: Path, spec: str, said: str) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
         load_target(spec)
 
@@ -363,7 +363,7 @@ def test_an_error_inside_the_module_is_shown_in_one_line(in_folder: Path, code: 
     assert "broken" not in sys.modules
 
 
-def test_ctrl_c_inside_a_module_is_no_import_error(in_folder: Path) -> None:
+def test_ctrl_c_inside_a_module_is_not_an_import_error(in_folder: Path) -> None:
     (in_folder / "slow.py").write_text("raise KeyboardInterrupt")
 
     with pytest.raises(KeyboardInterrupt):

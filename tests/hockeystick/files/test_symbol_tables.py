@@ -78,7 +78,7 @@ def test_a_reference_of_records_counts_them(tmp_path: Path) -> None:
         ("symbol,symbol\na,b\n", "more than one column 'symbol'"),
     ],
 )
-def test_references_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_references_are_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(InvalidArgumentError, match=said):
         read_reference(file(tmp_path, text), column="symbol")
 
@@ -162,7 +162,7 @@ def test_unknown_symbols_are_refused_or_put_together(tmp_path: Path) -> None:
         (b"PAR1" + SECRET.encode(), "damaged Parquet"),
     ],
 )
-def test_errors_do_not_tell_what_records_hold(tmp_path: Path, text: str | bytes, said: str) -> None:
+def test_errors_do_not_show_records(tmp_path: Path, text: str | bytes, said: str) -> None:
     if isinstance(text, bytes) and text.startswith(b"PAR1"):
         pytest.importorskip("pyarrow")
     with pytest.raises(InvalidArgumentError, match=said) as error:
@@ -171,12 +171,12 @@ def test_errors_do_not_tell_what_records_hold(tmp_path: Path, text: str | bytes,
 
 
 @pytest.mark.parametrize("value", [[1.5, 2.0], [b"x", b"y"], [None, "a"], ["a", ""]])
-def test_parquet_columns_that_are_no_symbols(tmp_path: Path, value: list[object]) -> None:
+def test_parquet_columns_that_are_not_symbols_are_refused(tmp_path: Path, value: list[object]) -> None:
     with pytest.raises(InvalidArgumentError, match="'symbol'"):
         records(parquet(tmp_path, client=[1, 2], symbol=value))
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="no such file"):
         records(str(tmp_path / "nothing.csv"))
     with pytest.raises(InvalidArgumentError, match="can't be read"):
@@ -212,7 +212,7 @@ def test_counts_of_records(tmp_path: Path) -> None:
         assert together.counts().total().tolist() == [5, 0, 7]
 
 
-def test_what_is_no_count(tmp_path: Path) -> None:
+def test_bad_counts_are_refused(tmp_path: Path) -> None:
     """By its place alone; what stands there is not told."""
     wrong = ["-1", "1.5", "nan", "inf", SECRET, "1_000", "2147483648", "9" * 5000, "1e2", "\u0663", "0x1"]
     path = str(tmp_path / "counts.csv")
@@ -227,7 +227,7 @@ def test_what_is_no_count(tmp_path: Path) -> None:
         records(frame)
 
 
-def test_counts_that_leave_nothing(tmp_path: Path) -> None:
+def test_counts_of_zero_records_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="no records"):
         records(file(tmp_path, "client,symbol,count\n1,a,0\n"))
     with pytest.raises(InvalidArgumentError, match="no record in the window '2'"):
@@ -262,7 +262,7 @@ rows = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 2
 
 @pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100))
-def test_caps_keep_what_fits(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
+def test_caps_keep_the_records_that_fit(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
     before = made(*map(list, zip(*rows, strict=True)))
     after = before.capped(most, np.random.default_rng(seed))
     for i in range(len(before.window_names)):
@@ -273,7 +273,7 @@ def test_caps_keep_what_fits(rows: list[tuple[int, int, int]], most: int, seed: 
 
 @pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 5), seed=st.integers(0, 100))
-def test_which_records_stay_does_not_depend_on_symbols(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
+def test_kept_records_do_not_depend_on_symbols(rows: list[tuple[int, int, int]], most: int, seed: int) -> None:
     who, what, when = map(list, zip(*rows, strict=True))
     first = made(who, what, when).capped(most, np.random.default_rng(seed))
     places = made(who, list(range(len(what))), when)
@@ -283,7 +283,7 @@ def test_which_records_stay_does_not_depend_on_symbols(rows: list[tuple[int, int
 
 @pytest.mark.statistical
 @given(rows=rows, most=st.integers(1, 3), seed=st.integers(0, 100), shuffle=st.randoms(use_true_random=False))
-def test_which_records_stay_depends_on_no_other_client(
+def test_kept_records_do_not_depend_on_other_clients(
     rows: list[tuple[int, int, int]], most: int, seed: int, shuffle: Any
 ) -> None:
     """Another client's record with another symbol is at another place, in a file that is sorted by symbols."""

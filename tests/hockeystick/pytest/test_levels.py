@@ -67,7 +67,7 @@ def numbered(**numbers: int | None) -> dict[str, Any]:
 
 
 @pytest.mark.statistical
-def test_levels_do_not_depend_on_what_is_selected_and_stay_when_tests_come_and_go(pytester: pytest.Pytester) -> None:
+def test_levels_do_not_depend_on_the_selection_or_on_other_tests(pytester: pytest.Pytester) -> None:
     tests = auditing("c") + auditing("b") + auditing("a")
     for arguments, names in [
         ([], "abc"),
@@ -153,7 +153,7 @@ def test_an_audit_that_was_not_seen_when_tests_were_collected_is_like_any_other(
 
 
 @pytest.mark.statistical
-def test_a_run_with_more_unregistered_audits_than_are_paid_for_fails(
+def test_a_run_with_too_many_unregistered_audits_fails(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hockeystick._pytest.session.UNREGISTERED", 2)
@@ -176,7 +176,7 @@ OWN = """
 """
 
 
-def test_properties_of_the_same_name_that_are_not_ours_are_left_alone(pytester: pytest.Pytester) -> None:
+def test_foreign_properties_of_the_same_name_are_left_alone(pytester: pytest.Pytester) -> None:
     run(pytester, f"\npytestmark = []\ndef test_theirs(record_property):\n{OWN}").assert_outcomes(passed=1)
     assert levels() == {}
     mixed = auditing("a").replace("(privacy_audit)", "(privacy_audit, record_property, privacy_lock)") + OWN
@@ -222,7 +222,7 @@ def test_wrong(privacy_evidence):
 
 
 @pytest.mark.statistical
-def test_a_ledger_gathers_over_runs_what_no_run_shows(pytester: pytest.Pytester) -> None:
+def test_a_ledger_accumulates_evidence_over_runs(pytester: pytest.Pytester) -> None:
     for seed in range(20):
         result = run(pytester, GATHERING.replace("SEED", str(seed)), "--privacy-ledger", "evidence.json")
         if result.ret:

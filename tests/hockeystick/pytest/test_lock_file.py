@@ -78,7 +78,7 @@ def test_numbers_about_something_else_are_refused_even_if_they_fell(changes: dic
     assert change.kind == "terms" and change.refused and line in change.lines
 
 
-def test_a_rise_at_one_delta_counts_whatever_else_falls_and_the_message_says_all() -> None:
+def test_a_rise_at_one_delta_fails_and_the_message_lists_all_changes() -> None:
     old = budget(epsilons=((1e-6, 1.0, "pld"), (1e-3, 0.5, "pld")))
     new = budget(epsilons=((1e-6, 0.5, "rdp"), (1e-3, 0.6, "pld")), version="v2")
     change = compare(old, new)
@@ -182,7 +182,7 @@ def test_a_damaged_file_is_a_typed_error_of_one_line_and_is_left_alone(
 
 
 @pytest.mark.statistical
-def test_the_digest_is_that_of_the_canonical_form_and_of_no_machine() -> None:
+def test_the_digest_is_of_the_canonical_form_and_does_not_depend_on_the_machine() -> None:
     assert digest("x", {"b": [1.0, "ö"], "a": None}) == digest("x", {"a": None, "b": [1.0, "ö"]})
     here = Certified.of(GRAPH).digest
     assert here == "graph/1 sha256:1e07261ecabe320055e3e0f972f974969637582c2574411c0ab82027fbd3e0fe"
@@ -212,7 +212,7 @@ def test_every_part_of_a_graph_is_in_its_digest() -> None:
 # ----------------------------------------------------------------------------------------------------------- certified
 
 
-def test_what_can_be_certified() -> None:
+def test_graphs_guarantees_learners_and_events_can_be_certified() -> None:
     whole = GRAPH.guarantee()
     learner = learners.LazyExperts(rounds=8, experts=3, learning_rate=0.1, fake_switch_probability=0.2)
     laplace = mechanisms.Laplace(2.0)
@@ -256,7 +256,9 @@ def test_an_event_of_the_users_own_is_certified_without_a_digest() -> None:
         (GRAPH, {"under": Adjacency.LOCAL}, UnsupportedAdjacencyError),
     ],
 )
-def test_what_can_not_be(what: object, how: dict[str, object], error: type[Exception]) -> None:
+def test_objects_without_a_guarantee_cannot_be_certified(
+    what: object, how: dict[str, object], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         Certified.of(what, **how)  # type: ignore[arg-type]
 
@@ -273,7 +275,7 @@ def test_an_epsilon_that_becomes_infinite_rose_and_is_above_every_finite_one() -
 
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan, True, "1e-6", [], [1e-6, None]])
-def test_a_delta_that_is_none_is_refused(delta: object) -> None:
+def test_an_invalid_delta_is_refused(delta: object) -> None:
     with pytest.raises(InvalidArgumentError, match="delta"):
         Certified.of(GRAPH).budget(delta)  # type: ignore[arg-type]
 

@@ -111,7 +111,7 @@ def test_another_graph_or_another_meaning_of_the_same_number(project: Project) -
 
 
 @pytest.mark.statistical
-def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project) -> None:
+def test_stale_entries_are_reported_and_removed_only_by_complete_runs(project: Project) -> None:
     both = training(5.0) + OTHER
     project.run(both, "--privacy-update")
     gone = training(5.0)
@@ -167,7 +167,7 @@ def test_stale_entries_are_said_and_removed_by_whole_runs_alone(project: Project
 
 
 @pytest.mark.statistical
-def test_an_update_keeps_what_failed_or_was_not_run(project: Project) -> None:
+def test_an_update_keeps_entries_of_failed_or_skipped_tests(project: Project) -> None:
     project.run(training(5.0) + OTHER, "--privacy-update")
     before = project.budgets
     failing = training(1.0) + "    assert False\n" + training(2.0, "other")
@@ -182,7 +182,7 @@ def test_an_update_keeps_what_failed_or_was_not_run(project: Project) -> None:
     assert project.budgets["training"] > before["training"]
 
 
-def test_a_test_that_asks_for_its_fixture_while_it_runs_counts_as_much(project: Project) -> None:
+def test_a_fixture_requested_at_run_time_counts_as_well(project: Project) -> None:
     asking = """
 def test_asking(request):
     lock = request.getfixturevalue("privacy_lock")
@@ -263,7 +263,7 @@ def test_a_skipped_part_of_a_test_is_not_the_test(project: Project, monkeypatch:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("passes", [False, True])
-def test_what_a_test_records_that_is_expected_to_fail_is_found_and_not_approved(project: Project, passes: bool) -> None:
+def test_budgets_of_xfail_tests_are_reported_and_not_approved(project: Project, passes: bool) -> None:
     project.run(training(5.0), "--privacy-update")
     approved = project.lock.read_bytes()
     rise = training(4.0)
@@ -294,7 +294,7 @@ def test_what_a_test_records_that_is_expected_to_fail_is_found_and_not_approved(
 
 
 @pytest.mark.statistical
-def test_a_budget_that_becomes_infinite_rises_and_can_not_be_locked(project: Project) -> None:
+def test_an_infinite_budget_is_a_rise_and_cannot_be_locked(project: Project) -> None:
     def at_zero(event: str) -> str:
         return (
             training(5.0)
@@ -369,7 +369,7 @@ def test_refusal(privacy_lock):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("status", [0, 1])
-def test_a_run_that_ends_in_the_middle_is_interrupted_whatever_its_exit_status(project: Project, status: int) -> None:
+def test_a_run_that_ends_early_is_interrupted_for_every_exit_status(project: Project, status: int) -> None:
     project.run(training(5.0) + OTHER, "--privacy-update")
     approved = project.lock.read_bytes()
     stop = f"\ndef test_stop():\n    pytest.exit('enough', returncode={status})\n"
@@ -450,7 +450,7 @@ def test_both(privacy_lock, privacy_audit):
 
 
 @pytest.mark.statistical
-def test_a_parallel_run_knows_as_much(project: Project) -> None:
+def test_a_parallel_run_gives_the_same_report(project: Project) -> None:
     # two lock files: one written by one process, the other by two workers' tests
     tests = training(5.0) + OTHER + training(3.0, "third")
     project.run(tests, "--privacy-update", ini="privacy_lock = alone.json")

@@ -84,7 +84,7 @@ def test_five_lines_make_a_privacy_test(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.statistical
-def test_a_refuted_claim_fails_with_all_that_shows_it_and_no_internals(pytester: pytest.Pytester) -> None:
+def test_a_refuted_claim_fails_with_the_evidence_and_without_internals(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
         """
@@ -129,7 +129,7 @@ def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pyt
 
 
 @pytest.mark.statistical
-def test_what_the_audit_notes_is_warned_of(pytester: pytest.Pytester) -> None:
+def test_notes_of_an_audit_are_warnings(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         MECHANISMS
         + """
@@ -226,7 +226,7 @@ def test_a_marker_that_cannot_be_read_is_an_error_of_set_up(
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_no_claim_at_all(pytester: pytest.Pytester) -> None:
+def test_an_audit_without_a_claim_fails(pytester: pytest.Pytester) -> None:
     result = project(
         pytester,
         """
@@ -457,7 +457,7 @@ def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pyteste
 
 
 @pytest.mark.statistical
-def test_the_benchmark_of_that_cost_runs() -> None:
+def test_the_benchmark_of_the_plugins_overhead_runs() -> None:
     script = Path(__file__).parents[3] / "benchmarks" / "pytest_plugin_overhead.py"
     run = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True)
 

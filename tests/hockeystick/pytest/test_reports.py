@@ -305,7 +305,7 @@ def test_paths_of_findings_are_from_the_root_of_the_repository_and_have_no_dots(
 
 
 @pytest.mark.statistical
-def test_a_run_without_findings_says_so_where_it_was_asked_and_nothing_else(pytester: pytest.Pytester) -> None:
+def test_a_run_without_findings_writes_only_the_requested_reports(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_nothing(): pass")
     pytester.runpytest("-p", "no:cacheprovider").stdout.no_fnmatch_line("*= privacy =*")
     pytester.runpytest("-p", "no:cacheprovider", "--privacy-report", "x.sarif", "--privacy-report", "x.md")
@@ -348,7 +348,7 @@ def test_the_workflow_parses_and_its_commands_exist(pytester: pytest.Pytester) -
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the workflow's shell is not here")
-def test_the_workflow_installs_what_is_named_at_its_head_and_nothing_by_a_bare_name() -> None:
+def test_the_workflow_installs_only_the_source_named_at_its_head() -> None:
     workflow = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))
     assert workflow["env"] == {"HOCKEYSTICK": ""}  # to be filled in
     lines = [line for job in workflow["jobs"].values() for line in runs(job) if " pip " in line]

@@ -139,7 +139,7 @@ def test_a_page_in_a_browser(
     assert header[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">I", header[16:20])[0] == width
 
 
-def test_a_screen_reader_is_told_everything(page: Any, pages: dict[str, str]) -> None:
+def test_every_element_has_an_accessible_name(page: Any, pages: dict[str, str]) -> None:
     page.open(pages["several"], width=360)
     found = page.accessible()
 
@@ -159,7 +159,9 @@ def test_a_screen_reader_is_told_everything(page: Any, pages: dict[str, str]) ->
         ('<img src="https://example.invalid/x.png" alt="">', "example.invalid"),
     ],
 )
-def test_the_browser_would_tell(page: Any, pages: dict[str, str], tmp_path: Path, spoilt: str, said: str) -> None:
+def test_the_browser_check_catches_a_planted_error(
+    page: Any, pages: dict[str, str], tmp_path: Path, spoilt: str, said: str
+) -> None:
     """What the page must not do, planted in it, is seen by the test above."""
     (tmp_path / "bad.html").write_text(to_html(verdict()).replace("</main>", f"{spoilt}</main>"), encoding="utf-8")
     page.open((tmp_path / "bad.html").as_uri(), width=360)
@@ -167,7 +169,7 @@ def test_the_browser_would_tell(page: Any, pages: dict[str, str], tmp_path: Path
     assert said in " ".join(page.messages())
 
 
-def test_poor_contrast_and_width_would_be_seen(page: Any, tmp_path: Path) -> None:
+def test_the_check_catches_poor_contrast_and_overflow(page: Any, tmp_path: Path) -> None:
     text = to_html(verdict()).replace("--soft: #55606b", "--soft: #b5b0ab").replace("max-width: 60rem", "width: 60rem")
     (tmp_path / "bad.html").write_text(text, encoding="utf-8")
     page.open((tmp_path / "bad.html").as_uri(), width=360)

@@ -100,7 +100,7 @@ def test_costs_are_those_of_the_threat_model(reference: Path) -> None:
     assert output["graph"] != server["graph"]
 
 
-def test_the_draws_cost_what_the_graph_says() -> None:
+def test_the_draws_have_the_cost_of_the_graph() -> None:
     """At another δ another ε; at 0 the sum of 99 draws of bounded range 2 eta."""
     words = ["run", "smoothed-online", "--sigma", "0.1", "--rounds", "100", "--plan", "--delta"]
     some, pure = result_of(*words, 1e-6), result_of(*words, 0)

@@ -76,7 +76,7 @@ def test_an_upper_bound_is_never_shown_smaller_nor_a_lower_one_larger(value: flo
 
 
 @given(st.floats(1e-300, 1e300))
-def test_what_is_shown_is_close(value: float) -> None:
+def test_shown_numbers_are_close_to_the_exact_ones(value: float) -> None:
     for text in (figures.upper(value), figures.lower(value), figures.number(value)):
         assert float(text) == pytest.approx(value, rel=1.1e-4)
 
@@ -142,7 +142,7 @@ def test_strict_turns_everything_into_plain_values() -> None:
         max_leaves=10,
     )
 )
-def test_json_is_strict_whatever_a_result_holds(value: Any) -> None:
+def test_json_is_strict_for_every_result(value: Any) -> None:
     def refuse(name: str) -> Any:
         raise AssertionError(name)
 
@@ -151,7 +151,7 @@ def test_json_is_strict_whatever_a_result_holds(value: Any) -> None:
     assert json.loads(text, parse_constant=refuse) == strict({"value": value})
 
 
-def test_a_result_is_what_its_own_json_says() -> None:
+def test_a_result_survives_its_own_json() -> None:
     content = result(detectable_epsilon=math.inf)
 
     assert json.loads(to_json(content)) == content
@@ -269,7 +269,7 @@ def test_logarithmic_plots_take_zeros_to_their_edge() -> None:
     assert "svg" in svg_plot(logarithmic, name="p")
 
 
-def test_a_terminal_without_plotext_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_plotext_gets_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     assert text_plot(plot(), width=80).startswith("(no plot: plotext does not load here")

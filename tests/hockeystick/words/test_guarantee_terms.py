@@ -63,7 +63,9 @@ def of(event: events.PrivacyEvent, relation: Adjacency = Adjacency.ADD_OR_REMOVE
         ),
     ],
 )
-def test_one_release(event: events.PrivacyEvent, relation: str, moved: str, sampling: str) -> None:
+def test_a_graph_with_one_release_is_described(
+    event: events.PrivacyEvent, relation: str, moved: str, sampling: str
+) -> None:
     found = of(event, Adjacency(relation))
     assert found["unit"].endswith(f" moves it by at most {moved}") and found["sampling"] == sampling
 
@@ -83,20 +85,20 @@ def test_several_releases_behind_transforms_and_in_groups() -> None:
     assert dict((release.name, distance) for release, distance in graph.readings())["sum"] == 2.5
 
 
-def test_a_view_pays_for_its_own_releases() -> None:
+def test_a_view_describes_its_own_releases() -> None:
     graph = AccountantGraph().source("people").release("seen", events.Gaussian(9.0), reads=["people"])
     graph = graph.release("hidden", events.Laplace(9.0), reads=["people"]).view("outside", sees=["seen"])
     assert "hidden" in terms(graph.guarantee())["unit"]
     assert terms(graph.guarantee(view="outside"))["unit"].endswith("moves seen by at most 1 in L2")
 
 
-def test_another_relation_than_the_graph_s_is_said() -> None:
+def test_a_relation_other_than_the_graphs_is_stated() -> None:
     graph = AccountantGraph().source("people").release("it", events.Gaussian(9.0), reads=["people"])
     found = terms(graph.guarantee(under=Adjacency.REPLACE_ONE))
     assert found["unit"].endswith("; a replaced record counts as one removed and one added")
 
 
-def test_nothing_is_made_up() -> None:
+def test_terms_of_an_empty_graph_are_not_invented() -> None:
     assert terms(AccountantGraph().guarantee()) == {
         "unit": "one record added or removed moves nothing that is released",
         "sampling": "no sampling",

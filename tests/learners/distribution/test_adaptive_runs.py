@@ -48,7 +48,7 @@ def test_risk_stays_below_its_bound_against_an_adversary(channel: Any, parameter
     assert easier.risk.mean() > 0 and runs.mean_weights.sum(axis=1) == pytest.approx(1.0)
 
 
-def test_the_adversary_chooses_what_candidates_disagree_about() -> None:
+def test_the_adversary_chooses_contexts_on_which_candidates_disagree() -> None:
     own = learner(100)
     choose = most_disagreement(own)
     # Candidates 0 and 1 agree in context 1, candidates 0 and 2 in context 2.
@@ -120,7 +120,7 @@ def test_divided_losses_are_unbiased() -> None:
     assert np.abs((runs.totals / 4).mean(axis=0) - expected).max() > 6 * (runs.totals / 4).std(axis=0).max() / 20
 
 
-def test_interactive_learners_that_make_no_sense_are_refused() -> None:
+def test_invalid_interactive_learners_are_refused() -> None:
     for bad in (3, learner(10_000, EASY, SampledLaplace), learner(4, EASY)):
         with pytest.raises(InvalidArgumentError):
             InteractiveDistribution(bad)  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ def test_epochs_share_out_contexts() -> None:
     assert own.simulate(0, np.random.default_rng(0), 2, rounds=100, contexts=contexts).risk.shape == (2,)
 
 
-def test_makers_that_make_something_else_are_refused() -> None:
+def test_factories_of_other_objects_are_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         AnytimeDistribution(3)
     for make in (lambda rounds: None, lambda rounds: learner(10, EASY)):

@@ -97,7 +97,7 @@ def worst_ratio(channel: FloatArray) -> float:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 5.0])
 @pytest.mark.parametrize("pairs", [3, 4, 7])
 @pytest.mark.parametrize("lean", [1e-3, 0.2, 1.0])
-def test_no_channel_says_more(pairs: int, epsilon: float, lean: float) -> None:
+def test_no_channel_exceeds_the_bound(pairs: int, epsilon: float, lean: float) -> None:
     """The sum of divergences after every channel is at most a^2 (e^(eps/2) - 1)^2; without noise it is not."""
     hard = HadamardClass(pairs, lean=lean)
     n, limit, known = hard.labels, hard.information_bound(epsilon), hard.hypotheses()
@@ -153,7 +153,7 @@ def test_the_printed_steps_fail_for_large_epsilon() -> None:
 # --- floors ----------------------------------------------------------------------------------------------------------
 
 
-def test_golden_floors() -> None:
+def test_floors_agree_with_golden_values() -> None:
     """|F| = 14 and epsilon = 1: ours 28.5, 90.1, 285; printed 1.28, 4.05, 12.8."""
     for rounds, ours, printed in ((10**5, 28.5, 1.28), (10**6, 90.1, 4.05), (10**7, 285, 12.8)):
         floor, in_print = (f(rounds=rounds, experts=14, epsilon=1) for f in (risk_floor, printed_risk_floor))
@@ -180,7 +180,7 @@ def test_conditions_of_floors() -> None:
 
 
 @given(st.integers(10, 10**9), st.integers(1, 60), st.floats(0.05, 4.0))
-def test_floors_lie_below_what_one_bit_attains(rounds: int, pairs: int, epsilon: float) -> None:
+def test_floors_lie_below_the_risk_of_one_bit(rounds: int, pairs: int, epsilon: float) -> None:
     """For the range of the class's own levels, and so for every learner's best bound."""
     floor = risk_floor(rounds=rounds, experts=2 * pairs, epsilon=epsilon)
     if floor.applies:

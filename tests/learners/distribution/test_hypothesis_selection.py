@@ -69,7 +69,7 @@ def test_a_majority_near_the_truth_decides(seed: int, near: int, far: int, label
     assert place.shape == ()
 
 
-def test_the_median_resists_what_the_mean_does_not() -> None:
+def test_the_median_resists_outliers_and_the_mean_does_not() -> None:
     truth, wrong = np.array([0.5, 0.5, 0.0]), np.array([0.0, 0.0, 1.0])
     estimates = np.array([truth] * 4 + [wrong] * 3)
     assert distances(estimates[median_estimate(estimates)[0]][None], truth[None])[0, 0] == 0.0
@@ -92,7 +92,7 @@ def test_the_nearest_candidate_is_at_most_twice_as_far(seed: int, experts: int) 
     assert (error <= 2 * distances(estimates[..., None, :], truth[None])[..., 0, 0] + 1e-12).all()
 
 
-def test_what_is_no_law_is_refused() -> None:
+def test_invalid_laws_are_refused() -> None:
     for bad in ([[0.5, 0.6]], [[-0.5, 1.5]], [[math.nan, 1.0]], 1.0, "x"):
         with pytest.raises(InvalidArgumentError):
             median_estimate(bad)
@@ -112,14 +112,14 @@ def test_the_plan_is_golden() -> None:
         assert found.batches == 42 and found.persons == 42 * found.learner.horizon
 
 
-def test_everybody_pays_for_one_message_only() -> None:
+def test_each_person_is_charged_for_one_message() -> None:
     selection = plan(1000, batches=42)
     found = selection.graph().guarantee().epsilon(1e-9).upper
     assert 1.0 - 1e-8 < found <= 1.0
     assert sum(node.name == "messages" for node in selection.graph().nodes) == 1
 
 
-def test_plans_that_make_no_sense_are_refused() -> None:
+def test_invalid_plans_are_refused() -> None:
     learner = plan(100).learner
     contexts = OnlineDistribution.build(LabelTable(np.full((2, 2, 2), 0.5)), rounds=9, epsilon=1.0)
     endless = OnlineDistribution.build(LabelDensities.poisson([1.0, 2.0]), rounds=9, epsilon=1.0)
@@ -171,7 +171,7 @@ def test_randomised_labels_are_decoded_by_likelihood() -> None:
 # --- the baseline ----------------------------------------------------------------------------------------------------
 
 
-def test_pairs_are_told_apart_by_one_bit_of_randomised_response() -> None:
+def test_pairs_are_distinguished_by_one_bit_of_randomised_response() -> None:
     """False alarm below 1e-6: at 3e4 persons a pair is lost with probability below 1e-9, by Hoeffding's inequality."""
     rng, own = np.random.default_rng(7), ScheffeSelection(candidates=easy(4), epsilon=1.0, persons=30_000)
     assert 1.0 - 1e-8 < own.graph().guarantee().epsilon(1e-9).upper <= 1.0
@@ -197,7 +197,7 @@ def test_on_easy_candidates_the_baseline_is_better() -> None:
     assert 0.4 - 5 * 0.05 < (bits == 0).mean() < 0.5 + 5 * 0.05
 
 
-def test_baselines_that_make_no_sense_are_refused() -> None:
+def test_invalid_baselines_are_refused() -> None:
     right: dict[str, Any] = {"candidates": easy(4), "epsilon": 1.0, "persons": 100}
     for change in ({"candidates": 3}, {"epsilon": 0.0}, {"epsilon": math.inf}, {"persons": 5}, {"persons": True}):
         with pytest.raises(InvalidArgumentError):
@@ -214,7 +214,7 @@ def test_baselines_that_make_no_sense_are_refused() -> None:
 
 
 @pytest.mark.statistical
-def test_failures_are_as_rare_as_promised() -> None:
+def test_failures_keep_their_stated_rate() -> None:
     """Row 17: K = 4, alpha 0.3, beta 0.1, at the T of the one-bit bound.
 
     At alpha 0.3 to be within 9 alpha says nothing, so a trial counts as failed where the result is farther than the

@@ -155,7 +155,7 @@ def test_posterior_weights_are_bayes_rule() -> None:
             np.testing.assert_allclose(losses[place] - losses[place][0], expected - expected[0], atol=1e-9)
 
 
-def test_learners_that_make_no_sense_are_refused() -> None:
+def test_invalid_learners_are_refused() -> None:
     table = easy(3)
 
     def channel(rounds: int = 10, **parameters: Any) -> Channel:
@@ -253,7 +253,7 @@ def test_total_variation_of_the_mean_prediction_is_below_the_root_of_the_risk() 
 
 
 @pytest.mark.statistical
-def test_many_labels_cost_nothing() -> None:
+def test_the_bound_does_not_grow_with_the_number_of_labels() -> None:
     """Row 7. Labels that come in blocks make the very same run, for 4 labels as for 65 536."""
 
     def risk(copies: int) -> float:

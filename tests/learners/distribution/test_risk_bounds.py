@@ -59,7 +59,7 @@ def one_bit(n: int, k: int, epsilon: float = 1.0) -> float:
     ("experts", "sampled", "vector", "bit"),
     [(4, 8.0e6, 3.5e9, 373), (16, 2.6e7, 9.8e9, 1420), (64, 1.1e8, 3.7e10, 6320)],
 )
-def test_when_bounds_start_to_say_something(experts: int, sampled: float, vector: float, bit: float) -> None:
+def test_bounds_beat_no_learning_from_the_stated_round(experts: int, sampled: float, vector: float, bit: float) -> None:
     """R < T ln K from these T on, at epsilon = 1, delta = 1e-6: 1e7 rounds and more as published, hundreds for X2."""
     cases: list[tuple[Risk, float, float]]
     cases = [(published, sampled, 0.03), (published_vector, vector, 0.02), (one_bit, bit, 0.005)]
@@ -96,7 +96,7 @@ def test_one_bit_risk(experts: int, wanted: tuple[int, ...]) -> None:
     assert one_bit(10**5, 4) == pytest.approx(14711, abs=1)
 
 
-def test_published_risks() -> None:
+def test_published_risks_agree_with_quoted_numbers() -> None:
     """Both exceed what no learning costs, 3.1e5 and 8.1e5, at T = 1e6."""
     for rounds, wanted in ((10**6, 3.0e6), (10**7, 1.27e7), (10**8, 5.2e7)):
         assert published(rounds, 4) == pytest.approx(wanted, rel=0.02)
@@ -139,7 +139,7 @@ def hedge(losses: FloatArray, rate: float) -> float:
 
 
 @pytest.mark.parametrize(("rounds", "experts"), [(2, 2), (100, 5), (1000, 64), (100_000, 4)])
-def test_hedge_regret(rounds: int, experts: int) -> None:
+def test_hedge_regret_is_below_its_bound(rounds: int, experts: int) -> None:
     """Coins, uniform, biased and alternating losses, also for T < 2 ln K; a wrong sign fails."""
     rng, rate = np.random.default_rng(1), bounds.hedge_rate(rounds=rounds, experts=experts)
     limit = bounds.hedge_regret(rounds=rounds, experts=experts)
@@ -415,7 +415,7 @@ def test_the_half_in_total_variation_matters() -> None:
 
 
 @given(st.integers(2, 50), st.floats(0.01, 20.0), st.integers(0, 2**32 - 1))
-def test_what_is_left_of_a_law(labels: int, epsilon: float, seed: int) -> None:
+def test_randomised_labels_shrink_the_contrast_of_a_law(labels: int, epsilon: float, seed: int) -> None:
     """f goes to c f + (1 - c)/M, with c = 1 - M eta/(M - 1) and eta the probability of a lie."""
     lie = 1 / (math.exp(epsilon) / (labels - 1) + 1)
     contrast = bounds.label_contrast(labels=labels, epsilon=epsilon)
@@ -442,7 +442,7 @@ def test_randomised_labels_get_worse_with_labels() -> None:
     assert risks[2] / risks[1] == pytest.approx((math.e + 4095) / (math.e + 63), rel=1e-3)
 
 
-def test_the_choice_of_a_channel() -> None:
+def test_the_channel_with_the_least_bound_is_chosen() -> None:
     """Randomised labels for few labels, one bit for many; M < 2 sqrt(K) for small epsilon."""
     choices = [bounds.choose_channel(experts=4, labels=m, epsilon=1) for m in range(2, 9)]
     assert choices == ["randomized-labels"] * 4 + ["one-bit"] * 3  # e + M - 1 < 2 (e + 1) up to M = 5
@@ -462,7 +462,7 @@ def test_the_choice_of_a_channel() -> None:
 
 
 @given(st.integers(20_000, 10**9), st.integers(2, 500), st.floats(0.01, 5.0))
-def test_bounds_grow_as_they_should(rounds: int, experts: int, epsilon: float) -> None:
+def test_bounds_grow_with_rounds_candidates_and_privacy(rounds: int, experts: int, epsilon: float) -> None:
     """In T, in K, in 1/epsilon; and the mixture's span is at most the printed one."""
     span = bounds.mixture_span(rounds=rounds, experts=experts)
     assert span <= math.log(rounds * experts) + 1e-12

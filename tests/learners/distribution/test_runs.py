@@ -65,7 +65,7 @@ def messages(rng: np.random.Generator, runs: int, rounds: int, experts: int, *, 
 
 @given(seed=st.integers(0, 2**32 - 1), experts=st.integers(2, 6), kinds=st.integers(2, 6), copies=st.integers(1, 5))
 @settings(max_examples=40, deadline=None)
-def test_risk_is_the_divergence_and_looks_at_kinds_of_labels_only(
+def test_risk_is_the_divergence_and_depends_only_on_kinds_of_labels(
     seed: int, experts: int, kinds: int, copies: int
 ) -> None:
     rng = np.random.default_rng(seed)

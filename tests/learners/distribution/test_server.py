@@ -102,7 +102,7 @@ def test_shards_add_up_to_the_last_bit(seed: int, kind: tuple[Any, dict[str, Any
     assert sum(part.heard for part in parts) == 30  # the shards stay as they are
 
 
-def test_shards_that_have_heard_of_one_round_are_not_merged() -> None:
+def test_shards_that_received_the_same_round_are_not_merged() -> None:
     own = learner()
     first, second = DistributionServer(own), DistributionServer(own)
     for server in (first, second):
@@ -118,7 +118,7 @@ def test_shards_that_have_heard_of_one_round_are_not_merged() -> None:
 
 @given(st.lists(st.integers(0, 59), unique=True))
 @settings(max_examples=30, deadline=None)
-def test_rounds_are_heard_of_once_in_any_order(rounds: list[int]) -> None:
+def test_rounds_are_received_once_in_any_order(rounds: list[int]) -> None:
     server = DistributionServer(learner())
     for t in rounds:
         server.update(Message(t % 3, t % 2), round=t)
@@ -150,7 +150,7 @@ def test_rounds_are_heard_of_once_in_any_order(rounds: list[int]) -> None:
         (KINDS[8], [Message(None, 5), Message(None, -1), Message(0, 1), Message(None, 0.5), Message(None, (1.0,))]),
     ],
 )
-def test_malformed_messages_are_refused_and_nothing_is_learned(
+def test_malformed_messages_are_refused_and_change_nothing(
     kind: tuple[Any, dict[str, Any]], messages: list[Any]
 ) -> None:
     own = learner(kind[0], **kind[1])

@@ -151,7 +151,7 @@ def test_f16_discrete_gaussian_noise_may_miss_the_claim(target: float, delta: fl
     assert epsilon(event, delta).upper == pytest.approx(known, rel=1e-3)
 
 
-def test_f16_shares_of_little_noise_are_no_discrete_gaussian() -> None:
+def test_f16_shares_of_little_noise_are_not_a_discrete_gaussian() -> None:
     """Mutant K16: 200 shares without a scale make far less noise than their number says: 1.61 for a claimed 1."""
     share_sigma = math.sqrt(2.0 / mu_of(1.0) ** 2 / 200)
     shares = DiscreteGaussianShares(share_sigma, survivors=200, rise=1, fall=1)
@@ -161,7 +161,7 @@ def test_f16_shares_of_little_noise_are_no_discrete_gaussian() -> None:
 
 
 @pytest.mark.parametrize(("kept", "known"), [(0.8, 1.130)])
-def test_f16_dropouts_that_nobody_planned_for(kept: float, known: float) -> None:
+def test_f16_unplanned_dropouts_raise_the_cost(kept: float, known: float) -> None:
     """Mutant K14: a fifth of the noise is missing."""
     assert gaussian_profile.epsilon(mu_of(1.0) / math.sqrt(kept), DELTA) == pytest.approx(known, abs=1e-3)
 
@@ -188,7 +188,7 @@ def test_f18_replace_one_means_two_things() -> None:
 
 
 @pytest.mark.statistical
-def test_f18_ours_are_normalised() -> None:
+def test_f18_own_events_are_normalised() -> None:
     """Noise over the real replace-one sensitivity: the same number by other accountants, without their doubling."""
     found = TrustedKL.calibrated(plan(), epsilon=1.0, delta=DELTA, noise="gaussian")
     multiplier = found.noise_deviation / found.average.sensitivity(0.0)

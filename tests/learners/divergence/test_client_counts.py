@@ -102,7 +102,7 @@ def test_coupled_caps_of_large_tables() -> None:
     assert 0 < sum(changes) < 60
 
 
-def test_capping_draws_as_many_words_whatever_the_data() -> None:
+def test_capping_draws_the_same_number_of_words_for_all_data() -> None:
     """So what is drawn next from the same generator does not depend on them either."""
     tables = [np.array([[9, 0, 1], [3, 3, 3]]), np.array([[0, 1, 0], [0, 0, 2]]), np.array([[99, 99, 99]])]
     later = []
@@ -221,7 +221,7 @@ def test_queries_in_rounds() -> None:
 
 @settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 6), st.integers(0, 99))
-def test_cohorts(clients: int, size: int, rounds: int, seed: int) -> None:
+def test_cohorts_follow_their_mode(clients: int, size: int, rounds: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     if size > clients:
         with pytest.raises(InvalidArgumentError, match="population"):

@@ -76,7 +76,7 @@ def test_no_record_changes_more_counts(seed: int, mode: CohortMode, size: int, s
     assert max(moves) == changed_counts(average)
 
 
-def test_cohort_modes_cost_what_they_say() -> None:
+def test_cohort_modes_have_the_stated_cost() -> None:
     assert changed_counts(plan()) == 2
     assert changed_counts(plan(samples=1)) == 1
     assert changed_counts(plan("disjoint", samples=4, size=3)) == 1
@@ -165,7 +165,7 @@ def test_releases_add_up_shares_under_either_aggregation(law: Law, mode: CohortM
 
 
 @pytest.mark.statistical
-def test_the_shares_of_those_who_answer_make_the_noise() -> None:
+def test_the_noise_is_that_of_the_clients_that_answer() -> None:
     """The variance of the sum of shares, 2·10^4 numbers; within 5.1 standard errors, P < 4e-7."""
     found = calibrated(size=6, survivors=4)
     average = found.average
@@ -179,7 +179,7 @@ def test_the_shares_of_those_who_answer_make_the_noise() -> None:
 
 
 @pytest.mark.statistical
-def test_dropouts() -> None:
+def test_dropouts_up_to_the_limit_are_harmless_and_more_are_refused() -> None:
     """As many as were provided for do no harm; one more, and there is no sum. Without provision the cost is higher."""
     found = calibrated(size=6, survivors=5)
     cohort = found.average.cohorts[0].tolist()
@@ -196,7 +196,7 @@ def test_dropouts() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("gone", [1, 3, 6])
-def test_estimates_are_of_those_who_answer(gone: int) -> None:
+def test_estimates_are_for_the_clients_that_answer(gone: int) -> None:
     """With clients that all have the law of the reference, whoever answers does: no drift that is a bad network's.
 
     300 releases; their mean is off by more than 5.1 standard errors with probability 4e-7, for each of two multipliers.
@@ -222,7 +222,7 @@ def test_estimates_are_of_those_who_answer(gone: int) -> None:
     assert all(each.average.records.tolist() == [50 * (8 - gone)] for each in drawn)
 
 
-def test_cohorts_that_answer_in_different_numbers_have_noise_of_their_own() -> None:
+def test_cohorts_with_different_numbers_of_answers_have_different_noise() -> None:
     average = plan("disjoint", 3, 4)
     found = DistributedKL(average=average, shares=SkellamShares(2.0, survivors=2))
     gone = [average.cohorts[0][0], *average.cohorts[1][:2]]
@@ -239,7 +239,7 @@ def test_cohorts_that_answer_in_different_numbers_have_noise_of_their_own() -> N
     assert told.estimate() - told.estimate(debias=True) == pytest.approx(float(average.shares @ off))
 
 
-def test_those_who_answer_are_some_of_those_asked() -> None:
+def test_clients_that_answer_must_be_in_the_cohort() -> None:
     average = plan(size=4)
     for clients, reason in (
         ([], "cohorts"),
@@ -250,7 +250,7 @@ def test_those_who_answer_are_some_of_those_asked() -> None:
             average.answered_by(clients)
 
 
-def test_polya_shares_of_a_part_have_no_rule_for_groups() -> None:
+def test_polya_shares_of_a_part_refuse_groups() -> None:
     found = DistributedKL(average=plan(size=6), shares=PolyaShares(5.0, survivors=4, whole=6), group=2)
     with pytest.raises(UnsupportedEventError):
         found.event()
@@ -262,7 +262,7 @@ def test_groups_of_records() -> None:
     assert together.deviation / alone.deviation == pytest.approx(5.0, rel=0.03)
 
 
-def test_bits() -> None:
+def test_communication_is_counted_in_bits() -> None:
     """R > 2(N + 8σ): 160 records and σ of about 5 need 10 bits; two bits name one of four symbols."""
     found = calibrated()
     bits = found.bits()

@@ -82,7 +82,7 @@ def test_targets_are_met_and_hardly_missed(law: Law) -> None:
         assert found.graph().adjacency is Adjacency.REPLACE_ONE
 
 
-def test_who_sees_what() -> None:
+def test_the_servers_and_the_outputs_view_cost_the_same() -> None:
     """The server's and the output's view cost the same: messages are what protects."""
     graph = local().graph()
     costs = [graph.guarantee(view=view).epsilon(DELTA).upper for view in ("server", "output", None)]
@@ -108,7 +108,7 @@ def test_local_noise_is_that_of_all_clients(law: Law) -> None:
     assert local(law).deviation == pytest.approx(math.sqrt(8.0) * trusted(law).deviation)
 
 
-def test_one_share_must_be_the_whole_noise() -> None:
+def test_plans_with_shared_noise_are_refused() -> None:
     """A plan for eight survivors, with an eighth of the noise each, is refused in either role."""
     shared = DistributedKL.calibrated(plan(), epsilon=1.0, delta=DELTA)
     for kind in (LocalKL, TrustedHistogram):

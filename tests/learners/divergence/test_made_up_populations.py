@@ -243,7 +243,7 @@ def test_other_laplace_settings_are_refused(changed: dict[str, Any]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(2, 60), st.floats(1e-4, 5.0), st.integers(0, 2**32))
-def test_tilted_laws_have_the_divergence_asked_for(k: int, divergence: float, seed: int) -> None:
+def test_tilted_laws_have_the_given_divergence(k: int, divergence: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     pi = dirichlet_law(k, rng)
     assert math.fsum(pi) == pytest.approx(1.0, abs=1e-12)

@@ -63,7 +63,7 @@ def test_the_server_finds_the_survivors_sum(missing: set[int], factor: int) -> N
     assert found.communication.up == asked * (2 if missing else 1)
 
 
-def test_who_drops_out_too_many_or_too_late_ends_the_run() -> None:
+def test_too_many_or_too_late_dropouts_end_the_run() -> None:
     plan = estimator(survivors=5)
     gone = InProcess(clients(plan), silent=lambda client, number: client in (1, 2))
     with pytest.raises(AggregationError, match="4 of 6"):

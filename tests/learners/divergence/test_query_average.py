@@ -46,7 +46,7 @@ def reference(rng: np.random.Generator, symbols: int) -> NDArray[np.float64]:
     st.sampled_from(["record", "client"]),
     st.sampled_from([0.0, 0.2, 3.0]),
 )
-def test_no_record_moves_it_further_than_it_says(
+def test_no_record_moves_the_average_by_more_than_its_sensitivity(
     seed: int, rule: CountLogarithm, mode: str, weighting: str, lam: float
 ) -> None:
     """Every neighbour of small data, with every kind of cohort and weighting."""
@@ -142,7 +142,7 @@ def draws_by_symbols(pi: Sequence[Fraction], samples: int) -> dict[tuple[int, ..
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 5])
-def test_weights_are_expected_frequencies_given_which_symbols_are_asked_for(samples: int) -> None:
+def test_weights_are_expected_frequencies_given_the_drawn_symbols(samples: int) -> None:
     """Against all draws, in fractions; and so unbiased: their mean over all draws is the reference."""
     pi = [Fraction(n, 100) for n in (60, 25, 12, 3)]
     law, mean = [float(p) for p in pi], np.zeros(4)
@@ -237,7 +237,7 @@ def test_drawn_weights_are_those_expected() -> None:
     assert rounds.shares.tolist() == [1 / 20] * 20 and not rounds.whole
 
 
-def test_rounds_with_cohorts_of_their_own() -> None:
+def test_rounds_may_have_different_cohorts() -> None:
     rng = np.random.default_rng(2)
     data, pi = population(rng, 20, 4, 4), reference(rng, 4)
     plan = QueryAverage.drawn(pi, data.records(), samples=6, rng=rng, cohort_size=3, mode="disjoint")

@@ -166,7 +166,7 @@ def test_the_two_sums_move_together(seed: int, lam: float) -> None:
 @pytest.mark.parametrize(
     ("multiplicities", "square"), [([1, 1], 2), ([1], 1), ([5, 5, 1], 10), ([0, 0, 3], 3), ([50, 2], 52)]
 )
-def test_published_counts(multiplicities: list[int], square: int) -> None:
+def test_published_counts_have_the_stated_sensitivity(multiplicities: list[int], square: int) -> None:
     assert sensitivity.counts(multiplicities) == pytest.approx(math.sqrt(square))
     assert sensitivity.counts(multiplicities, group=4) == pytest.approx(4 * math.sqrt(square))
 
@@ -194,7 +194,7 @@ def test_disjoint_cohorts_cost_one_cell() -> None:
 
 
 @pytest.mark.parametrize(("rule", "known"), [(Smoothed(1.0), math.log(4.0)), (Harmonic(), 11 / 6)])
-def test_groups(rule: Rule, known: float) -> None:
+def test_groups_have_the_stated_sensitivity(rule: Rule, known: float) -> None:
     """Three records of one client that all come to one empty cell."""
     pi = np.full(4, 0.25)
     found = sensitivity.worst_draw(pi, multiplier=0.0, records=20, logarithm=rule, group=3)

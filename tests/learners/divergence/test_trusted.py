@@ -47,7 +47,7 @@ def test_targets_are_met_and_hardly_missed(noise: Law, epsilon: float, lam: floa
 
 
 @pytest.mark.parametrize(("delta", "crossover"), [(0.05, 1.18), (0.01, 0.34), (1e-3, 0.04)])
-def test_which_noise_is_less(delta: float, crossover: float) -> None:
+def test_calibration_takes_the_noise_of_less_variance(delta: float, crossover: float) -> None:
     """Laplace noise has less variance than exact Gaussian noise from these ε on."""
     for epsilon, law in ((crossover * 0.97, Gaussian), (crossover * 1.03, Laplace)):
         assert isinstance(TrustedKL.calibrated(plan(), epsilon=epsilon, delta=delta).mechanism, law)
@@ -150,7 +150,7 @@ def test_releases_are_charged_once_and_hold_released_values_only() -> None:
     assert pair.estimate(2.0).noise_deviation == pytest.approx(two.noise_deviation(2.0))
 
 
-def test_groups_pay_more() -> None:
+def test_groups_cost_more() -> None:
     pairs = [AggregatedKL.calibrated(plan(), epsilon=1.0, group=g).noise_deviation(1.0) for g in (1, 4)]
     assert pairs[1] > 1.5 * pairs[0]
     alone, together = (TrustedKL.calibrated(plan(), epsilon=1.0, multiplier=0.1, group=g) for g in (1, 4))
@@ -159,7 +159,7 @@ def test_groups_pay_more() -> None:
 
 
 @pytest.mark.parametrize("logarithm", [Smoothed(2.0), Harmonic()], ids=str)
-def test_other_logarithms(logarithm: object) -> None:
+def test_other_logarithms_meet_their_target(logarithm: object) -> None:
     average = evolve(plan(), logarithm=logarithm)
     assert TrustedKL.calibrated(average, epsilon=1.0).graph().guarantee().epsilon(0.0).upper <= 1.0
 

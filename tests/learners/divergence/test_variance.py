@@ -92,7 +92,7 @@ def test_queries_are_not_negative_at_multiplier_one(ratios: list[float]) -> None
     assert (variance.query(ratios, 1.0) >= 0.0).all()
 
 
-def test_equal_laws() -> None:
+def test_equal_laws_have_zero_divergence() -> None:
     pi = np.array([0.2, 0.3, 0.5])
     assert variance.kl(pi, pi) == 0.0
     assert variance.parabola(pi, pi, samples=3).best_multiplier == 1.0

@@ -65,7 +65,7 @@ def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, 
 
 @pytest.mark.parametrize("few", [1, 100, 1 << 20])
 @pytest.mark.parametrize("batch", [1, 2, 4])
-def test_a_block_may_be_used_again_by_who_gave_it(batch, few, monkeypatch):
+def test_the_caller_may_reuse_a_block(batch, few, monkeypatch):
     monkeypatch.setattr(module, "_FEW_BYTES", few)
 
     def blocks():
@@ -153,7 +153,7 @@ def test_one_bad_loss_among_many_is_found_wherever_it_is(batch, few, dtype, monk
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("batch", [1, 2, 100])
-def test_losses_that_have_no_sum_are_refused_without_a_warning(batch, dtype):
+def test_losses_without_a_finite_sum_are_refused_without_a_warning(batch, dtype):
     losses = np.full((200, 2), 0.5, dtype)
     losses[:2, 0] = np.inf, -np.inf
     losses[:2, 1] = np.finfo(dtype).max
@@ -181,7 +181,7 @@ def test_negative_zero_is_a_loss_of_nothing():
         (None, "neither an array nor an iterable"),
     ],
 )
-def test_refusals(losses, words):
+def test_bad_losses_are_refused(losses, words):
     with pytest.raises(InvalidArgumentError, match=re.escape(words)):
         collected(losses, 10, 2, 3)
 

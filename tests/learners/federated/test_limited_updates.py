@@ -67,7 +67,7 @@ def test_the_cost_is_that_of_one_draw(eps: float, rounds: int) -> None:
     assert LimitedUpdates(rounds=1, experts=4, learning_rate=eps).event().pure_epsilon() == 0.0
 
 
-def test_neighbours_attain_what_the_draw_costs() -> None:
+def test_neighbours_attain_the_cost_of_the_draw() -> None:
     """Log-ratio .98 of an outcome of probability .026 at d = 64, and at most eta; d = 2 has e^(eta/2) times 1."""
     made = LimitedUpdates(rounds=4, experts=64, learning_rate=1.0)
     worlds = made.worst_case_neighbours()

@@ -79,7 +79,7 @@ def test_regret_on_shared_coins_is_the_floor_for_any_number_of_clients(clients: 
     assert abs(constant.mean() - floor) > WITHIN * constant.std(ddof=1) / math.sqrt(len(constant))
 
 
-def test_losses_of_their_own_are_easier_by_the_root_of_the_clients() -> None:
+def test_separate_losses_are_easier_by_the_root_of_the_number_of_clients() -> None:
     shared = shared_floor(rounds=1000, experts=8)
     assert independent_floor(clients=1, rounds=1000, experts=8) == shared
     for clients in (4, 100, 10_000):
@@ -108,7 +108,7 @@ def test_the_group_curve_is_the_iterate(chance: float, changes: int, epsilon: fl
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 1.0, 1e3])
-def test_extreme_groups(epsilon: float) -> None:
+def test_extreme_groups_have_the_limit_values(epsilon: float) -> None:
     found = group_curve(0.25, [0, 1, 10**12], epsilon=epsilon)
     assert found[0] == 0.25 and (np.diff(found) >= 0.0).all() and found[-1] == pytest.approx(1.0)
     np.testing.assert_array_equal(group_curve(0.0, [0, 5], epsilon=epsilon), [0.0, 0.0])
@@ -189,7 +189,7 @@ def test_the_thresholds_of_theorem_3() -> None:
     assert found.value == pytest.approx(17 / 32.0)
 
 
-def test_the_printed_floor_has_no_clients_in_it() -> None:
+def test_the_printed_floor_does_not_depend_on_the_number_of_clients() -> None:
     few, many = (printed_private_floor(clients=m, rounds=4096, experts=2, epsilon=1 / 1024) for m in (1, 10**6))
     assert few.value == many.value == pytest.approx(709.78, abs=0.01)
     assert "does not hold" in few.source and few.conditions[0].holds
@@ -255,7 +255,7 @@ def test_learners_without_privacy_are_below_the_floor() -> None:
 
 @settings(max_examples=60)
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(2, 5), st.data())
-def test_packing_losses(clients: int, rounds: int, experts: int, data: st.DataObject) -> None:
+def test_packing_losses_have_one_perfect_expert(clients: int, rounds: int, experts: int, data: st.DataObject) -> None:
     entries = data.draw(st.integers(1, clients * rounds))
     j = data.draw(st.integers(0, experts - 1))
     adversary = PackingAdversary(clients=clients, rounds=rounds, experts=experts, entries=entries)
@@ -296,7 +296,7 @@ def test_policies_average_on_shared_losses(clients: int, rounds: int, experts: i
     assert regret == pytest.approx(federated_regret(policy_average(policies)[None], shared[None]), abs=1e-12)
 
 
-def test_policies_do_not_average_on_losses_of_their_own() -> None:
+def test_policies_do_not_average_on_separate_losses() -> None:
     rng = np.random.default_rng(25)
     policies = rng.dirichlet(np.ones(3), size=(4, 10))
     losses = rng.random(policies.shape)
@@ -316,7 +316,7 @@ def ends_badly(records: FloatArray, rng: np.random.Generator) -> NDArray[np.int6
     return plays
 
 
-def test_the_last_play_says_nothing_of_low_regret() -> None:
+def test_low_regret_does_not_determine_the_last_play() -> None:
     """Selection by an algorithm of low regret that ends badly: printed it fails every time, repaired it does not.
 
     The repaired one's excess loss is at most the regret over n, plus 6 standard errors of 4000 runs (1e-6 or less).

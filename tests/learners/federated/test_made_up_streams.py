@@ -120,7 +120,7 @@ def test_equal_numbers_of_other_types() -> None:
 
 
 @pytest.mark.parametrize("best", [None, 0, 2])
-def test_uniform_losses(best: int | None) -> None:
+def test_uniform_losses_have_their_law(best: int | None) -> None:
     """False alarms 1e-9 per mean; the losses' squares as losses, a planted violation, are caught."""
     losses = UniformLosses(clients=20, rounds=500, experts=4, best=best).losses(rng())
     (zero,) = np.flatnonzero(~losses.any(axis=(0, 1)))
@@ -136,7 +136,7 @@ def test_the_best_expert_is_drawn() -> None:
     assert {int(np.flatnonzero(stream.losses(rng(seed))[0, 0] == 0.0)[0]) for seed in range(100)} == {0, 1, 2, 3}
 
 
-def test_bernoulli_losses() -> None:
+def test_bernoulli_losses_have_their_law() -> None:
     """False alarms 1e-9 per mean; losses of mean 1/2 where 0.4 is meant, a planted violation, are caught."""
     losses = BernoulliLosses(clients=20, rounds=1000, experts=3, low=0.4, high=0.4).losses(rng())
     assert set(np.unique(losses)) == {0.0, 1.0}
@@ -147,7 +147,7 @@ def test_bernoulli_losses() -> None:
     assert drawn.min() > 0.38 and drawn.max() < 0.52 and np.ptp(drawn) > 0.05
 
 
-def test_one_good_expert() -> None:
+def test_the_best_expert_has_the_stated_gap() -> None:
     """False alarms 1e-9 per mean; half the gap, a planted violation, is caught."""
     losses = OneGoodExpert(clients=20, rounds=2000, experts=3, gap=0.1, best=1).losses(rng())
     means = losses.mean(axis=(0, 1))
@@ -190,7 +190,7 @@ def test_expected_losses_are_what_sampled_ones_are_on_average() -> None:
     assert any(wrong(np.roll(sampled, 1, axis=2)))
 
 
-def test_targets() -> None:
+def test_target_losses_stay_within_their_spread() -> None:
     """False alarms 1e-9 per coordinate; a centre moved by a tenth of the spread, a planted violation, is caught."""
     stream = Targets(clients=10, rounds=1000, experts=3, spread=0.2)
     y, centre = stream.losses(rng()), rng().dirichlet(np.ones(3))
@@ -202,7 +202,7 @@ def test_targets() -> None:
     assert np.abs(corners - y).max() <= 1.2  # the gradient x - y at points of the simplex
 
 
-def test_hard_gap() -> None:
+def test_the_hard_gap_is_its_closed_form() -> None:
     assert hard_gap(clients=4, records=25, experts=64, noise=0.1) == pytest.approx(0.1 + math.sqrt(math.log(64) / 100))
     with pytest.raises(InvalidArgumentError, match="noise"):
         hard_gap(clients=4, records=25, experts=64, noise=-0.1)

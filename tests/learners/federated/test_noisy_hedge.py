@@ -65,7 +65,7 @@ def test_calibration_meets_its_target(m: int, rounds: int, experts: int, epsilon
     assert learner.scale == pytest.approx(math.ceil(math.log2(rounds)) * experts / epsilon, rel=1e-9)
 
 
-def test_who_sees_the_messages_has_no_guarantee() -> None:
+def test_the_view_of_the_messages_has_no_guarantee() -> None:
     graph = hedge(10, 64, 4, 1).graph()
     assert {view.name for view in graph.views} == {model.value for model in ThreatModel}
     assert graph.guarantee(view="server").epsilon(1e-6).upper == math.inf
@@ -94,7 +94,7 @@ def test_the_cost_does_not_depend_on_clients_and_the_noise_is_not_divided() -> N
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("experts", [2, 5])
-def test_neighbours_differ_in_one_loss_and_are_told_apart(experts: int) -> None:
+def test_neighbours_differ_in_one_loss_and_are_distinguished(experts: int) -> None:
     """The event that the first expert's weight is below the last one's: within the claim.
 
     The counts' intervals miss with probability 1e-6 in all. A twin with a fiftieth of the noise is found out.
@@ -143,7 +143,7 @@ def test_laws_are_weights_of_the_trees_noisy_sums() -> None:
     np.testing.assert_allclose(laws.sum(axis=2), 1.0)
 
 
-def test_a_round_is_played_before_its_losses_are_heard() -> None:
+def test_a_round_is_played_before_its_losses_are_known() -> None:
     learner = NoisyHedge(clients=3, rounds=12, experts=2, scale=1.0)
     losses = np.random.default_rng(5).random((3, 12, 2))
     changed = losses.copy()
@@ -184,7 +184,7 @@ def test_regrets_are_those_of_the_laws_however_they_are_cut(monkeypatch: pytest.
     np.testing.assert_allclose(cut[:2], learner.regrets(mean, np.random.default_rng(9), 2), atol=1e-12)
 
 
-def test_what_is_sent() -> None:
+def test_communication_counts_numbers_in_both_directions() -> None:
     sent = hedge(5, 10, 3, 1).communication()
     assert (sent.up, sent.down) == (150, 150)
 

@@ -174,7 +174,7 @@ def test_losses_are_checked(bad: Any) -> None:
 
 
 @given(people=st.integers(1, 40), data=st.data(), seed=st.integers(0, 2**32))
-def test_everybody_is_dealt_at_most_once(people: int, data: st.DataObject, seed: int) -> None:
+def test_each_person_is_assigned_at_most_once(people: int, data: st.DataObject, seed: int) -> None:
     clients = data.draw(st.integers(1, people))
     losses = np.stack([np.arange(people), np.zeros(people)], axis=1) / people
     dealt = assigned(losses, clients=clients, rng=np.random.default_rng(seed))
@@ -192,7 +192,7 @@ def test_more_clients_than_people_are_refused() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_files(tmp_path: Path, end: str) -> None:
+def test_rating_files_are_read(tmp_path: Path, end: str) -> None:
     read = read_movielens(files(tmp_path, MOVIES.replace("\n", end), RATINGS.replace("\n", end)))
     assert read.genres == small().genres
     np.testing.assert_array_equal(read.counts, small().counts)
@@ -255,7 +255,7 @@ def test_errors_do_not_show_a_record(tmp_path: Path, line: str) -> None:
     assert "321" not in repr(caught.value) + str(caught.value) + str(vars(caught.value))
 
 
-def test_missing_files(tmp_path: Path) -> None:
+def test_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match=r"movies\.dat"):
         read_movielens(tmp_path)
 
@@ -263,7 +263,7 @@ def test_missing_files(tmp_path: Path) -> None:
 # --- the twin --------------------------------------------------------------------------------------------------------
 
 
-def test_twin() -> None:
+def test_the_made_up_twin_has_the_stated_statistics() -> None:
     """The best genres are those of the two fillings; sizes are those of the definition."""
     ratings = synthetic_ratings(np.random.default_rng(1))
     assert ratings.people == 6040 and len(ratings.genres) == 18

@@ -55,7 +55,7 @@ wide = st.floats(allow_nan=False, allow_infinity=False)
 
 @pytest.mark.statistical
 @given(st.lists(wide, min_size=1, max_size=5), st.floats(-10, 10), st.floats(0.1, 10))
-def test_clipped_numbers_lie_in_the_range_and_come_no_farther_apart(numbers, low, width) -> None:
+def test_clipped_numbers_lie_in_the_range_and_are_not_moved_apart(numbers, low, width) -> None:
     clip = ClipNumbers(low, low + width)
     found = clip(numbers)
     assert found.shape == (len(numbers),) and (found >= clip.low).all() and (found <= clip.high).all()
@@ -131,7 +131,7 @@ VALUES = (-7.0, -1.0, -0.4, 0.0, 0.3, 0.55, 1.25, 40.0)
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 1.0), (-0.75, 0.3), (0.25, 0.5), (-2.0, -0.5), (-1e-5, 1e-3)])
 @pytest.mark.parametrize("grid", [None, 2.0**-8])
-def test_sums_change_by_the_sensitivity_and_no_more(ends, grid) -> None:
+def test_sums_change_by_at_most_the_sensitivity_and_attain_it(ends, grid) -> None:
     if grid and ends == (-1e-5, 1e-3):
         grid = 2.0**-20
     total = ClippedSum(*ends, grid=grid)
@@ -182,7 +182,7 @@ ROWS = ((0.0, 0.0), (1.0, 0.0), (-3.0, 4.0), (0.6, 0.8), (-0.2, -0.1), (-7.0, -7
 
 @pytest.mark.parametrize("kind", ["l1", "l2", "linf"])
 @pytest.mark.parametrize(("bound", "grid"), [(1.0, None), (0.9, 2.0**-6), (1.0, 2.0**-3)])
-def test_vector_sums_change_by_the_bound_and_no_more(kind, bound, grid) -> None:
+def test_vector_sums_change_by_at_most_the_bound_and_attain_it(kind, bound, grid) -> None:
     total = ClippedVectorSum(bound, norm=kind, grid=grid)
     found = {d: total(np.array(d).reshape(-1, 2)) for n in range(4) for d in itertools.product(ROWS, repeat=n)}
     removed = {tuple(found[d] - found[w]) for d in found for w in without(d)}
@@ -219,7 +219,7 @@ def test_blocks_of_rows_add_up() -> None:
 
 
 @pytest.mark.parametrize("records", [1, 2, 3])
-def test_means_change_by_the_sensitivity_and_no_more(records) -> None:
+def test_means_change_by_at_most_the_sensitivity_and_attain_it(records) -> None:
     mean = ClippedMean(-0.75, 0.3, records=records)
     found = {data: Fraction(mean(data)) for data in itertools.product(VALUES, repeat=records)}
     changed = max(abs(found[d] - found[w]) for d in found for w in replaced(d, VALUES))
@@ -273,7 +273,7 @@ def persons_of(data):
 @pytest.mark.statistical
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("public", [False, True])
-def test_bounded_contributions_are_as_stable_as_stated_and_no_more(most, public) -> None:
+def test_bounded_contributions_attain_their_stability(most, public) -> None:
     bounded = BoundedContribution(most)
 
     def select(data):
@@ -286,7 +286,7 @@ def test_bounded_contributions_are_as_stable_as_stated_and_no_more(most, public)
 
 
 @pytest.mark.statistical
-def test_selections_that_are_not_stable() -> None:
+def test_unstable_selections_violate_the_bound() -> None:
     """One random number for each row of the data, and leaving out whoever has too much: neither keeps the bound."""
 
     def by_position(data):
@@ -308,7 +308,7 @@ def test_selections_that_are_not_stable() -> None:
     assert worst_changes(one_too_many)[1] > BoundedContribution(3).stability(ADD)[RECORDS]
 
 
-def test_what_is_kept() -> None:
+def test_kept_contributions_follow_the_priorities() -> None:
     persons = ["ann", "bob", "ann", "ann", "bob"]
     assert BoundedContribution(2)(persons).tolist() == [True, True, True, False, True]
     assert BoundedContribution(1)(persons, priorities=[3, 2, 1, 1, 2]).tolist() == [False, True, True, False, False]
@@ -332,7 +332,7 @@ def test_public_priorities_follow_from_the_record_alone() -> None:
     ("partitions", "most_partitions", "most_each"),
     [(2, 1, 1), (2, 1, 2), (3, 1, 2), (3, 2, 1), (3, 2, 2), (2, 2, 1), (2, 3, 2)],
 )
-def test_histograms_change_by_the_bounds_and_no_more(partitions, most_partitions, most_each) -> None:
+def test_histograms_change_by_at_most_the_bounds_and_attain_them(partitions, most_partitions, most_each) -> None:
     """Over all data of one person with up to five records; those of several persons add up."""
     histogram = BoundedHistogram(partitions, most_partitions=most_partitions, most_each=most_each)
     longest = 5 if partitions == 3 else 6
@@ -517,12 +517,12 @@ def test_data_that_is_not_finite_is_refused(bad) -> None:
         lambda: public_priorities("abc", seed=1),
     ],
 )
-def test_what_does_not_fit_is_refused(refused) -> None:
+def test_data_that_do_not_fit_are_refused(refused) -> None:
     with pytest.raises(InvalidArgumentError):
         refused()
 
 
-def test_relations_that_change_what_is_kept_otherwise_are_refused() -> None:
+def test_relations_without_a_stability_are_refused() -> None:
     for adjacency in (REPLACE, NULL, LOCAL):
         with pytest.raises(UnsupportedAdjacencyError, match="add-or-remove"):
             BoundedContribution(2).stability(adjacency)

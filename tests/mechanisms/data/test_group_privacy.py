@@ -60,7 +60,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: type(g.mechanism).__name__)
-def test_contract(group: ForGroups) -> None:
+def test_the_mechanism_satisfies_the_contract(group: ForGroups) -> None:
     protocol: object = group
     assert isinstance(protocol, AuditableMechanism)
     assert group == evolve(group) and hash(group) == hash(evolve(group))
@@ -77,7 +77,7 @@ def test_contract(group: ForGroups) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: type(g.mechanism).__name__)
-def test_audit_refutes_the_price_of_one_record_and_not_that_of_the_group(group) -> None:
+def test_audit_refutes_the_cost_of_one_record_but_not_that_of_the_group(group) -> None:
     whole, one = (Claim.curve(event, 1e-3) for event in (group.event(), group.mechanism.event()))
     for claim, refuted in ((whole, False), (one, True)):
         verdict = audit(group, claim=claim, samples=100_000, rng=582, confidence=1 - 1e-6)
@@ -125,7 +125,7 @@ class WithPair(Plain):
         return 0, 1
 
 
-def test_what_the_mechanism_cannot_say_is_refused() -> None:
+def test_queries_that_the_mechanism_cannot_answer_are_refused() -> None:
     assert ForGroups(WithPair(), size=1).worst_case_neighbours() == (0, 1)
     for mechanism in (Plain(), WithPair()):
         group = ForGroups(mechanism, size=2)
@@ -155,7 +155,7 @@ def test_releases_are_the_mechanisms_own_and_charged_for_the_group() -> None:
         group.release(math.nan, noise=SimulationNoise(1))
 
 
-def test_the_graph_agrees() -> None:
+def test_the_graph_has_the_same_cost() -> None:
     plan = accounting.AccountantGraph().source("records").release("sum", Gaussian(4.0).event(), reads=["records"])
     persons = accounting.AccountantGraph().source("people")
     persons = persons.release("sum", ForGroups(Gaussian(4.0), size=4).event(), reads=["people"])
@@ -174,7 +174,7 @@ def test_the_graph_agrees() -> None:
         (lambda e: UnaryEncoding.optimised(e, categories=4), 0.0),
     ],
 )
-def test_calibrated_meets_the_target_and_barely(make, delta, size) -> None:
+def test_calibrated_meets_the_target_tightly(make, delta, size) -> None:
     group = ForGroups.calibrated(make, size=size, epsilon=1.0, delta=delta)
     assert group.size == size
     spent = accounting.epsilon(group.event(), delta).upper
@@ -206,7 +206,7 @@ def test_calibrated_is_the_known_one_for_noise() -> None:
         ({"make": lambda _: Plain(9.0)}, accounting.NumericalError),
     ],
 )
-def test_calibrated_refuses(arguments, error) -> None:
+def test_calibrated_refuses_bad_targets(arguments, error) -> None:
     given_ = {"make": RandomizedResponse, "size": 2, "epsilon": 1.0, "delta": 0.0, **arguments}
     with pytest.raises(error):
         ForGroups.calibrated(given_.pop("make"), **given_)

@@ -92,19 +92,19 @@ def bits(indices: Any) -> int:
 @pytest.mark.parametrize(("sampler", "records"), SAMPLERS, ids=str)
 class TestLaw:
     @pytest.mark.statistical
-    def test_drawn_samples(self, sampler: Sampler, records: int) -> None:
+    def test_drawn_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
         law, noise = exact_law(sampler, records), SimulationNoise(601)
         drawn = [sampler.draw(records, noise=noise) for _ in range(4000)]
         assert all(d.dtype == np.int64 and (np.diff(d) > 0).all() for d in drawn)
         assert fits(np.bincount([bits(d) for d in drawn], minlength=2**records), law)
 
-    def test_securely_drawn_samples(self, sampler: Sampler, records: int) -> None:
+    def test_securely_drawn_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
         pytest.importorskip("opendp")
         noise = ReleaseNoise()
         counts = np.bincount([bits(sampler.draw(records, noise=noise)) for _ in range(1500)], minlength=2**records)
         assert fits(counts, exact_law(sampler, records))
 
-    def test_simulated_samples(self, sampler: Sampler, records: int) -> None:
+    def test_simulated_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
         masks = sampler.simulate(records, np.random.default_rng(602), 40_000)
         assert masks.shape == (40_000, records) and masks.dtype == np.bool_
         law = exact_law(sampler, records)
@@ -112,7 +112,7 @@ class TestLaw:
         again = sampler.simulate(records, np.random.default_rng(602), 40_000)
         np.testing.assert_array_equal(masks, again)
 
-    def test_sizes(self, sampler: Sampler, records: int) -> None:
+    def test_sizes_of_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
         sizes = np.exp(sampler.log_sizes(records))
         popcount = np.array([i.bit_count() for i in range(2**records)])
         np.testing.assert_allclose(
@@ -177,7 +177,7 @@ class TestFixedBatches:
 class TestEvents:
     inner = accounting.Gaussian(2.0)
 
-    def test_they_are_those_of_the_accounting(self) -> None:
+    def test_events_are_those_of_the_accounting(self) -> None:
         q = PoissonSample(0.1)
         assert q.event(self.inner) == accounting.PoissonSampled(0.1, self.inner)
         assert q.event(self.inner, adjacency=Adjacency.REPLACE_WITH_NULL) == accounting.PoissonSampled(0.1, self.inner)
@@ -284,7 +284,7 @@ class TestCost:
 
 @pytest.mark.parametrize("sampler", [PoissonSample(0.3), SampleWithoutReplacement(3, 1)], ids=str)
 @pytest.mark.parametrize("grid", [0.25, 1.0])
-def test_event_covers_whole_number_noise(sampler: Sampler, grid: float) -> None:
+def test_event_covers_integer_noise(sampler: Sampler, grid: float) -> None:
     """All released laws of contributions on a fine lattice in [−1, 1], rounded to a coarse grid."""
     mechanism = Subsampled(sampler, Laplace(1.5, grid=grid))
     drawn: list[float] = []  # the scales that the release draws with
@@ -329,7 +329,7 @@ def refuted(event: PrivacyEvent, target: Any, pair: Any, *, samples: int = 30_00
 
 @pytest.mark.parametrize("mechanism", SUMS, ids=str)
 class TestContract:
-    def test_protocol(self, mechanism: Subsampled) -> None:
+    def test_the_mechanism_satisfies_the_protocol(self, mechanism: Subsampled) -> None:
         assert isinstance(mechanism, AuditableMechanism)
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)

@@ -14,7 +14,7 @@ from hockeystick.mechanisms.distributed.discrete_gaussian_shares import Discrete
 @pytest.mark.statistical
 @pytest.mark.parametrize("survivors", [1, 7, 200])
 @pytest.mark.parametrize(("rise", "fall"), [(1, 0), (1, 1), (3, 2)])
-def test_calibrated_gaussian_shares(survivors: int, rise: int, fall: int) -> None:
+def test_calibrated_gaussian_shares_meet_their_target(survivors: int, rise: int, fall: int) -> None:
     shares = DiscreteGaussianShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, rise=rise, fall=fall)
     assert accounting.delta(shares.event(), 1.0).upper <= 1e-5
     assert accounting.delta(evolve(shares, share_sigma=shares.share_sigma * 0.999).event(), 1.0).upper > 1e-5
@@ -35,7 +35,7 @@ def test_a_factor_must_be_in_the_shifts() -> None:
     assert accounting.epsilon(shares.event(), 1e-5).upper == pytest.approx(1.0, rel=1e-6)
 
 
-def test_a_sum_of_small_discrete_gaussian_shares_is_no_discrete_gaussian() -> None:
+def test_a_sum_of_small_discrete_gaussian_shares_is_not_a_discrete_gaussian() -> None:
     for share_sigma, survivors, off in ((1.5, 20, 1e-6), (0.3, 200, 0.4)):
         shares = DiscreteGaussianShares(share_sigma, survivors=survivors)
         like = accounting.epsilon(accounting.DiscreteGaussian(math.sqrt(shares.variance())), 1e-5).upper

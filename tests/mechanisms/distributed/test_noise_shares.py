@@ -72,7 +72,7 @@ def shifted_delta(law: NDArray[np.float64], shift: tuple[int, int], epsilon: flo
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)
-def test_cost_covers_all_changes_and_no_more(shares: NoiseShares) -> None:
+def test_cost_covers_all_changes_and_is_attained(shares: NoiseShares) -> None:
     """Every change of two entries of which one rises and one falls, or both rise by ``rise`` together."""
     law = sum_of(one_share(shares), shares.survivors)
     factor = shares.factor if isinstance(shares, DiscreteGaussianShares) else 1
@@ -129,7 +129,7 @@ def test_every_share_and_their_sum_have_the_stated_laws(shares: NoiseShares) -> 
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)
-def test_contract(shares: NoiseShares) -> None:
+def test_the_mechanism_satisfies_the_contract(shares: NoiseShares) -> None:
     assert isinstance(shares, AuditableMechanism)
     near, far = shares.worst_case_neighbours()
     for value in (near, far, np.array([[1, 2], [3, 4]])):
@@ -164,7 +164,7 @@ class Lost:
     [SkellamShares(0.5, survivors=8), DiscreteGaussianShares(0.7, survivors=8), PolyaShares(1.0, survivors=8, whole=8)],
     ids=str,
 )
-def test_audits_refute_dropout_that_was_not_counted_on(shares: Any) -> None:
+def test_audits_refute_unplanned_dropout(shares: Any) -> None:
     verdict = audit(
         Lost(shares),
         claim=Claim.curve(shares.event(), 1e-3),

@@ -19,7 +19,7 @@ def test_dropout_of_polya_shares_costs_far_more_than_their_number_suggests() -> 
         assert event == accounting.DiscreteLaplace(2.0)
 
 
-def test_polya_shares_that_make_no_whole_have_no_rule_for_longer_changes() -> None:
+def test_incomplete_polya_shares_refuse_longer_changes() -> None:
     shares = PolyaShares(2.0, survivors=4, whole=5, fall=1)
     with pytest.raises(UnsupportedEventError, match="log-concave"):
         shares.event().at(2)
@@ -31,7 +31,7 @@ def test_polya_shares_that_make_no_whole_have_no_rule_for_longer_changes() -> No
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 2.0])
 @pytest.mark.parametrize("survivors", [1, 9])
-def test_calibrated_polya_shares(epsilon: float, survivors: int) -> None:
+def test_calibrated_polya_shares_meet_their_target(epsilon: float, survivors: int) -> None:
     shares = PolyaShares.calibrated(epsilon=epsilon, survivors=survivors, rise=2, fall=1)
     assert shares.event().pure_epsilon() <= epsilon
     assert shares.scale == pytest.approx(3 / epsilon, rel=1e-14)

@@ -48,7 +48,7 @@ def test_the_masked_sum_is_the_ideal_one(data: st.DataObject, clients: int, entr
         assert got == true or not -modulus // 2 <= true < modulus // 2
 
 
-def test_shapes() -> None:
+def test_sums_keep_the_shape_of_the_values() -> None:
     protocol = MaskedSum(2**20, 3)
     for shape in ((), (4,), (2, 3)):
         value = np.arange(math.prod(shape)).reshape(shape) - 2
@@ -62,7 +62,7 @@ def test_residues_are_read_from_the_lower_end_on(rows: list[int], found: int) ->
 
 
 @pytest.mark.parametrize("modulus", [2**4, 2**62])
-def test_what_a_client_sends_is_uniform_whatever_its_value(modulus: int) -> None:
+def test_masked_messages_are_uniform_for_every_value(modulus: int) -> None:
     for value in (0, 7):
         sent = MaskedSum(modulus, 3, key=KEY).mask(1, np.full(40_000, value))
         assert sent.dtype == np.uint64 and sent.max() < modulus
@@ -82,7 +82,7 @@ def test_sums_of_fewer_messages_than_arrived_stay_masked() -> None:
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
 
 
-def test_keys() -> None:
+def test_a_key_repeats_the_masks_and_is_not_shown() -> None:
     value = np.arange(50)
     assert not np.array_equal(MaskedSum(2**32, 3).mask(0, value), MaskedSum(2**32, 3).mask(0, value))
     first, again = (MaskedSum(2**32, 3, key=KEY).mask(0, value) for _ in range(2))

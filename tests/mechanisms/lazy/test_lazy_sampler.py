@@ -225,7 +225,7 @@ def test_a_walk_is_one_charge_and_ends() -> None:
             copied(walk)
 
 
-def test_a_spent_budget_asks_for_nothing() -> None:
+def test_a_spent_budget_draws_nothing() -> None:
     def never(_: Any) -> Any:
         raise AssertionError
 

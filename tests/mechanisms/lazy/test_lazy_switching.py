@@ -103,7 +103,7 @@ def test_cost_is_reached_at_the_worst_case_neighbours(mechanism: LazySwitch) -> 
         assert stated <= truth * (1 + 1e-3) + 1e-9
 
 
-def test_without_fake_switches_a_switch_proves_one_world() -> None:
+def test_without_fake_switches_a_switch_identifies_the_data_set() -> None:
     mechanism = LazySwitch(0.0, normaliser=0.0, sensitivity=0.1, highest=0.0)
     assert mechanism.event().pure_epsilon() == math.inf
     k0, k1 = (keep(mechanism, r) for r in mechanism.worst_case_neighbours())
@@ -207,7 +207,7 @@ def test_the_coin_has_probability_e_to_the_minus_x(x: Fraction) -> None:
     assert probability_of_true(lambda noise: exponential_coin(x, noise)) == pytest.approx(math.exp(-x), abs=1e-6)
 
 
-def test_the_coin_of_a_huge_x_is_tossed_in_no_time() -> None:
+def test_the_coin_of_a_huge_x_needs_few_bits() -> None:
     assert not any(exponential_coin(Fraction(10) ** 300, SimulationNoise(seed)) for seed in range(50))
 
 
@@ -256,7 +256,7 @@ def test_calibrated_has_the_fewest_fake_switches(epsilon: float, highest: float)
         assert fewer.event().pure_epsilon() > epsilon
 
 
-def test_calibrated_refuses_what_no_fake_switches_reach() -> None:
+def test_calibrated_refuses_unreachable_targets() -> None:
     with pytest.raises(accounting.InvalidArgumentError, match="loss of keeping"):
         LazySwitch.calibrated(epsilon=0.05, sensitivity=0.1)
     for bad in (0.0, math.nan, math.inf, True):

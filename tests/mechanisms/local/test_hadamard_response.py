@@ -129,7 +129,7 @@ def test_event_is_one_persons_answer() -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
-def test_contract(mechanism: HadamardResponse) -> None:
+def test_the_mechanism_satisfies_the_contract(mechanism: HadamardResponse) -> None:
     protocol: object = mechanism
     assert isinstance(protocol, AuditableMechanism)
     check_mechanism(mechanism, 1)
@@ -260,7 +260,7 @@ def test_bad_data_is_refused(bad) -> None:
             refused()
 
 
-def test_pure_noise_and_what_does_not_fit_are_refused() -> None:
+def test_pure_noise_and_data_that_do_not_fit_are_refused() -> None:
     noise, fine = HadamardResponse(0.0, categories=3), HadamardResponse(1.0, categories=3)
     for refused in (
         lambda: noise.frequencies([0, 1]),

@@ -79,7 +79,7 @@ class Spy(SimulationNoise):
 @pytest.mark.statistical
 @settings(max_examples=200)
 @given(st.one_of(st.floats(0, 40), st.sampled_from([0.0, 1e-100, 1e-12, 300.0])), finite, finite, finite)
-def test_released_odds_are_at_most_e_to_the_epsilon_whatever_rounding_does(epsilon, low, high, value) -> None:
+def test_released_odds_are_at_most_e_to_the_epsilon_despite_rounding(epsilon, low, high, value) -> None:
     """P(True) is lie + (1 − 2·lie)·k/2^53 with 0 ≤ k ≤ 2^53, in exact arithmetic, and so within [lie, 1 − lie]."""
     if not low < high:
         low, high = -1.0, 1.0 + abs(low)
@@ -119,7 +119,7 @@ def test_event_is_one_persons_answer() -> None:
 
 
 @pytest.mark.parametrize("channel", [CHANNEL, OneBitChannel(0.3, low=0.0, high=1e-9)], ids=str)
-def test_contract(channel: OneBitChannel) -> None:
+def test_the_mechanism_satisfies_the_contract(channel: OneBitChannel) -> None:
     protocol: object = channel
     assert isinstance(protocol, AuditableMechanism)
     check_mechanism(channel, channel.low)
@@ -222,7 +222,7 @@ def test_bad_parameters_are_refused(bad) -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (-1.5e308, 1.5e308)])
-def test_ranges_that_are_none_are_refused(low, high) -> None:
+def test_invalid_ranges_are_refused(low, high) -> None:
     with pytest.raises(accounting.InvalidArgumentError, match="low < high"):
         OneBitChannel(1.0, low=low, high=high)
 
@@ -238,7 +238,7 @@ def test_bad_data_is_refused(bad) -> None:
             refused()
 
 
-def test_pure_noise_and_what_does_not_fit_are_refused() -> None:
+def test_pure_noise_and_data_that_do_not_fit_are_refused() -> None:
     noise = OneBitChannel(0.0, low=0.0, high=1.0)
     for refused in (
         lambda: noise.decode([0, 1]),

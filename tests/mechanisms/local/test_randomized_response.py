@@ -114,7 +114,7 @@ def test_pure_noise_estimates_nothing() -> None:
         RandomizedResponse(0.0).accuracy(0.1, respondents=5)
 
 
-def test_certainty_is_taken() -> None:
+def test_a_huge_epsilon_reports_the_truth() -> None:
     reports = RandomizedResponse(800.0, categories=3).simulate([0, 1, 2], np.random.default_rng(504), 100)
     assert (reports == [0, 1, 2]).all()
 
@@ -134,7 +134,7 @@ def test_released_odds_never_exceed_the_stated_ones_and_barely_stay_below(epsilo
     assert float(lie) == pytest.approx(RandomizedResponse(epsilon, categories=categories).lie_probability(), rel=1e-12)
 
 
-def test_odds_that_no_coin_can_show_are_rounded_down() -> None:
+def test_odds_without_an_exact_coin_are_rounded_down() -> None:
     for epsilon in (150.0, 1e5, 1e100):
         assert Fraction(0) < lie_probability(epsilon, 3) <= Fraction(1, 2**191)
 

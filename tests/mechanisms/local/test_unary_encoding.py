@@ -113,7 +113,7 @@ def test_event_is_one_persons_answer() -> None:
     assert not event.accepts(accounting.Adjacency.ADD_OR_REMOVE_ONE)
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     for mechanism in MECHANISMS:
         assert isinstance(mechanism, AuditableMechanism)
         check_mechanism(mechanism, 1)

@@ -112,7 +112,7 @@ def test_every_entry_of_every_run_has_its_own_noise() -> None:
         (2.9, 1, 2),
     ],
 )
-def test_contract(sensitivity: float, entries: int | None, far: Any) -> None:
+def test_the_mechanism_satisfies_the_contract(sensitivity: float, entries: int | None, far: Any) -> None:
     mechanism = DiscreteGaussian(2.0, sensitivity=sensitivity, entries=entries)
     assert isinstance(mechanism, AuditableMechanism)
     near, found = mechanism.worst_case_neighbours()
@@ -124,7 +124,7 @@ def test_contract(sensitivity: float, entries: int | None, far: Any) -> None:
         mechanism.sigma = 3.0  # type: ignore[misc]
 
 
-def test_log_likelihood_ratio() -> None:
+def test_log_likelihood_ratio_is_that_of_the_law() -> None:
     mechanism = DiscreteGaussian(1.7, sensitivity=2.0)
     v0, v1 = np.array([0, 1]), np.array([1, 0])
     outputs = mechanism.simulate(v0, np.random.default_rng(1405), 50_000)

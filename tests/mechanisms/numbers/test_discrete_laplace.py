@@ -89,7 +89,7 @@ def test_every_entry_of_every_run_has_its_own_noise() -> None:
         assert p_value(one, 0, 4.0) > FALSE_ALARM
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     mechanism = DiscreteLaplace(2.0, sensitivity=3)
     assert isinstance(mechanism, AuditableMechanism)
     for value in (*mechanism.worst_case_neighbours(), np.array([[1, 2], [3, 4]])):
@@ -99,7 +99,7 @@ def test_contract() -> None:
         mechanism.scale = 3.0  # type: ignore[misc]
 
 
-def test_log_likelihood_ratio() -> None:
+def test_log_likelihood_ratio_is_that_of_the_law() -> None:
     mechanism = DiscreteLaplace(1.7, sensitivity=3)
     v0, v1 = np.array([0, 1]), np.array([2, 0])
     outputs = mechanism.simulate(v0, np.random.default_rng(1304), 50_000)
@@ -139,7 +139,7 @@ def test_values_are_whole_and_clipped(value: Any, found: Any) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_clipping_moves_no_two_values_apart(a: int, b: int) -> None:
+def test_clipping_never_moves_values_apart(a: int, b: int) -> None:
     assert abs(int(whole_numbers("value", a)) - int(whole_numbers("value", b))) <= abs(a - b)
 
 
@@ -242,7 +242,7 @@ def test_opendp_states_the_same_cost(scale: float, sensitivity: int) -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 1.0, 7.3])
 @pytest.mark.parametrize("sensitivity", [1, 3, 1000])
-def test_calibrated_is_private_enough_and_no_more(epsilon: float, sensitivity: int) -> None:
+def test_calibrated_meets_its_target_tightly(epsilon: float, sensitivity: int) -> None:
     mechanism = DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=sensitivity)
     assert Fraction(sensitivity) / Fraction(mechanism.scale) <= Fraction(epsilon)
     assert mechanism.event().pure_epsilon() <= epsilon

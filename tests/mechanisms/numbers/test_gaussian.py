@@ -91,7 +91,7 @@ def test_calibrated_is_the_least_sigma(epsilon: float, delta: float) -> None:
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-200), (1e300, 1e-5)])
-def test_calibrated_refuses_what_rounding_hides(epsilon: float, delta: float) -> None:
+def test_calibrated_refuses_targets_below_rounding(epsilon: float, delta: float) -> None:
     with pytest.raises(accounting.NumericalError, match="delta="):
         Gaussian.calibrated(epsilon=epsilon, delta=delta)
 

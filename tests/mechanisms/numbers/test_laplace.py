@@ -95,7 +95,7 @@ def test_event_is_per_record() -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 1.0, 7.3])
 @pytest.mark.parametrize("sensitivity", [1.0, 0.3, 12.0])
-def test_calibrated_is_private_enough_and_no_more(epsilon: float, sensitivity: float) -> None:
+def test_calibrated_meets_its_target_tightly(epsilon: float, sensitivity: float) -> None:
     mechanism = Laplace.calibrated(epsilon=epsilon, sensitivity=sensitivity)
     assert mechanism.event().pure_epsilon() <= epsilon
     assert mechanism.scale == pytest.approx(sensitivity / epsilon, rel=1e-14)

@@ -81,7 +81,7 @@ def test_noise_of_large_variance() -> None:
     assert stats.kstest(draws, stats.norm(0, 1.05e4).cdf).pvalue < FALSE_ALARM
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     mechanism = Skellam(2.0, sensitivity=math.sqrt(2))
     assert isinstance(mechanism, AuditableMechanism)
     for value in (*mechanism.worst_case_neighbours(), 3, np.array([[1, 2], [3, 4]])):
@@ -89,7 +89,7 @@ def test_contract() -> None:
     assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
 
 
-def test_log_likelihood_ratio() -> None:
+def test_log_likelihood_ratio_is_that_of_the_law() -> None:
     mechanism = Skellam(3.0)
     v0, v1 = np.array([0, 1]), np.array([1, 0])
     outputs = mechanism.simulate(v0, np.random.default_rng(1503), 50_000)
@@ -149,7 +149,7 @@ def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
 
 
 @pytest.mark.statistical
-def test_calibrated_refuses_what_no_variance_reaches() -> None:
+def test_calibrated_refuses_unreachable_targets() -> None:
     with pytest.raises(accounting.NumericalError):
         Skellam.calibrated(epsilon=1e-4, delta=1e-12, entries=1)
 

@@ -65,7 +65,7 @@ def sizes(epsilon: float, period: int) -> int:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.375, 1 / 3, 0.5, 1.0])
 @pytest.mark.parametrize("period", [1, 2, 5, 8])
-def test_the_event_covers_what_is_released(epsilon: float, gamma: float, period: int) -> None:
+def test_the_event_covers_releases(epsilon: float, gamma: float, period: int) -> None:
     """For one record by the enumeration of all shifts, and for two and three."""
     event, reach = accounting.Staircase(epsilon, gamma=gamma), sizes(epsilon, period)
     law = whole_law(epsilon, gamma, period, reach)
@@ -93,7 +93,7 @@ def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.375, 1.0])
 @pytest.mark.parametrize("period", [1, 4, 7])
-def test_whole_noise_has_the_law_of_rounded_noise(epsilon: float, gamma: float, period: int) -> None:
+def test_integer_noise_has_the_law_of_rounded_noise(epsilon: float, gamma: float, period: int) -> None:
     law = whole_law(epsilon, gamma, period, sizes(epsilon, period))
     secure = whole_staircase(ReleaseNoise(), epsilon, gamma, period, 4_000)
     repeatable = whole_staircase(SimulationNoise(1701), epsilon, gamma, period, 200_000)
@@ -117,7 +117,7 @@ def test_rounded_uniform_numbers(width: Fraction) -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.7, 40.0, 500.0])
 @pytest.mark.parametrize("gamma", [0.0, 1e-9, 0.3, 1.0])
-def test_the_innermost_step_is_no_likelier_than_stated(epsilon: float, gamma: float) -> None:
+def test_the_innermost_step_has_at_most_the_stated_probability(epsilon: float, gamma: float) -> None:
     import mpmath
 
     with mpmath.workdps(700):
@@ -143,7 +143,7 @@ def test_simulated_and_released_numbers_have_the_stated_law(epsilon: float) -> N
     assert all((released / mechanism._step()) % 1 == 0)
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     mechanism = Staircase(1.0, sensitivity=3.0)
     assert isinstance(mechanism, AuditableMechanism)
     for value in mechanism.worst_case_neighbours():
@@ -185,7 +185,7 @@ class Target:
 
 
 @pytest.mark.statistical
-def test_audits() -> None:
+def test_audits_refute_the_mutants_and_not_the_mechanism() -> None:
     claim = Claim.curve(accounting.Staircase(1.0, gamma=0.375), 1e-3)
     mechanism = Staircase(1.0, gamma=0.375)
     for target, neighbours, refuted in (

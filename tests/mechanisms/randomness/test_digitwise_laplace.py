@@ -51,7 +51,7 @@ def exact_sum(digit: Digit, k: int) -> mpmath.mpf:
 @settings(max_examples=50)
 @given(scales, st.integers(0, 7), st.integers(0, 254), st.sampled_from([64, 128, 320]))
 @example(LARGEST_SCALE, 0, 0, 64)
-def test_running_sums(scale: float, place: int, k: int, bits: int) -> None:
+def test_running_sums_are_exact(scale: float, place: int, k: int, bits: int) -> None:
     digits = geometric_digits(scale).digits
     digit = digits[place % len(digits)]
     with mpmath.workdps(1000):
@@ -74,7 +74,7 @@ def test_digits_cover_the_number(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.3, 5.0, 40.0])
-def test_law_by_enumeration(scale: float) -> None:
+def test_the_law_agrees_with_enumeration(scale: float) -> None:
     """All combinations of digits, with the weights of their tables, make up P(k) ∝ e^(−|k|/t)."""
     digits = geometric_digits(scale).digits
     law: dict[int, Fraction] = {0: Fraction(1)}
@@ -97,7 +97,7 @@ def test_law_by_enumeration(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 1000.0, 2.0**40])
-def test_draws(scale: float) -> None:
+def test_draws_follow_the_law(scale: float) -> None:
     count = 100_000
     digits, words = geometric_digits(scale), seeded(1)
     rng = np.random.default_rng(2)
@@ -151,7 +151,7 @@ def test_ties_are_settled_by_further_bits(scale: float, data: st.DataObject) -> 
         assert digit.of(first + 1, nothing) == sum(s <= first + 1 for s in digit.sums)
 
 
-def test_what_lies_beyond_the_last_table_is_drawn_again() -> None:
+def test_draws_beyond_the_last_table_are_repeated() -> None:
     digit = geometric_digits(5.0).digits[-1]
     # 64 ones tie with the last sum, 64 more lie beyond it.
     assert digit.of(ONES, told(ONES, 0)) == digit.size
@@ -191,7 +191,7 @@ def test_bits_are_used_once() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**53, True, "1"])
-def test_scales_out_of_range(scale: object) -> None:
+def test_scales_out_of_range_are_refused(scale: object) -> None:
     with pytest.raises(InvalidArgumentError, match="scale"):
         geometric_digits(scale)
 

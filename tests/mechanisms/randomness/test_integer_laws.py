@@ -128,7 +128,7 @@ def test_the_comparison_is_exact_to_the_last_of_128_bits(face: int, offset: int)
     assert Dice().draw(words, 1).tolist() == [expected - 3]
 
 
-def test_further_bits_are_asked_for_at_ties_only() -> None:
+def test_further_bits_are_drawn_only_at_ties() -> None:
     threshold = (2 << 128) // 7
     high, low = threshold >> 64, threshold & (2**64 - 1)
     words = Scripted(0, high, 2**64 - 1, high - 1, high + 1, low - 1)

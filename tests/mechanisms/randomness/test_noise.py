@@ -36,7 +36,7 @@ def sources(seed: int) -> list[tuple[Noise, int]]:
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 7.7])
-def test_discrete_laplace_draws(scale: float) -> None:
+def test_discrete_laplace_draws_follow_their_law(scale: float) -> None:
     for source, count in sources(1201):
         draws = source.laplace(scale, count)
         assert draws.shape == (count,) and draws.dtype == np.int64
@@ -45,7 +45,7 @@ def test_discrete_laplace_draws(scale: float) -> None:
 
 
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 7.7])
-def test_discrete_gaussian_draws(sigma: float) -> None:
+def test_discrete_gaussian_draws_follow_their_law(sigma: float) -> None:
     for source, count in sources(1202):
         draws = source.gaussian(sigma, count)
         assert draws.shape == (count,) and draws.dtype == np.int64
@@ -70,7 +70,7 @@ def test_draws_from_any_integer_law() -> None:
 
 
 @pytest.mark.parametrize("below", [1, 2, 7, 1000])
-def test_uniform_draws(below: int) -> None:
+def test_uniform_draws_follow_their_law(below: int) -> None:
     for source, count in sources(1205):
         draws = source.uniform(below, count)
         assert draws.dtype == np.int64 and draws.min() >= 0 and draws.max() < below
@@ -80,7 +80,7 @@ def test_uniform_draws(below: int) -> None:
 
 
 @pytest.mark.parametrize("probability", [0.0, 1e-3, 0.5, Fraction(1, 3), 0.9, 1.0])
-def test_coins(probability: float | Fraction) -> None:
+def test_coins_have_their_probability(probability: float | Fraction) -> None:
     for source, count in sources(1206):
         heads = source.coins(probability, count)
         assert heads.dtype == np.bool_ and heads.shape == (count,)
@@ -135,7 +135,7 @@ def test_coins_compare_all_binary_digits(probability: Fraction, first: int, seco
     assert scripted(*words, 0).coins(probability, 1).tolist() == [number < probability]
 
 
-def test_coins_ask_on_at_ties_alone() -> None:
+def test_coins_draw_further_digits_only_at_ties() -> None:
     third = 2**64 // 3  # 0.010101…, and so on for ever
     assert scripted(third - 1, third, third + 1, third, third, 0).coins(Fraction(1, 3), 3).tolist() == [
         True,
@@ -182,7 +182,7 @@ def without_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_opendp")
-def test_without_opendp_a_release_is_refused_and_nothing_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_opendp_a_release_is_refused_without_a_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> Any:
         raise AssertionError("something was drawn")
 
@@ -239,19 +239,19 @@ def test_bad_generators_are_refused(rng: Any) -> None:
 
 
 @pytest.mark.parametrize("given_noise", [1, "secure", np.random.default_rng(1), PureDP(1.0)])
-def test_what_is_no_source_is_refused(given_noise: Any) -> None:
+def test_objects_that_are_not_noise_sources_are_refused(given_noise: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="noise"):
         check_noise(given_noise)
 
 
-def test_none_is_secure() -> None:
+def test_the_default_source_is_secure() -> None:
     assert check_noise(None) == ReleaseNoise()
     assert isinstance(check_noise(None), Noise)
     simulated = SimulationNoise(1)
     assert check_noise(simulated) is simulated
 
 
-def test_no_draws() -> None:
+def test_zero_draws_give_empty_arrays() -> None:
     for source, _ in sources(1):
         found = source.laplace(1.0, 0), source.gaussian(1.0, 0), source.uniform(3, 0), source.coins(0.5, 0)
         assert [x.shape for x in found] == [(0,)] * 4

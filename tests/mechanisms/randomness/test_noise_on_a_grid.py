@@ -30,7 +30,7 @@ def shifted(law, by):
 
 @pytest.mark.parametrize("t", [0.3, 1.0, 2.5, 8.0])
 @pytest.mark.parametrize("distance", [1, 2, 5])
-def test_raised_laplace_noise_covers_discrete_noise_and_barely(t, distance):
+def test_raised_laplace_noise_covers_discrete_noise_tightly(t, distance):
     p, q = shifted(discrete_laplace(t, int(60 * t) + 60), distance)
     epsilons = np.linspace(0.0, distance / t, 400)
     exact = profile(p, q, epsilons)
@@ -162,7 +162,7 @@ def test_a_release_lies_on_its_grid(mechanism):
     assert mechanism.release([[1.0, 2.0]], noise=SimulationNoise(5)).shape == (1, 2)
 
 
-def test_on_a_coarse_grid_rounding_costs_noise_whatever_the_type_of_the_value():
+def test_rounding_on_a_coarse_grid_costs_noise_for_every_type_of_value():
     whole, real = (Laplace(30.0, grid=1.0).release(np.zeros(4000, t), noise=SimulationNoise(5)) for t in (int, float))
     assert (whole == real).all() and (whole == np.rint(whole)).all()
     assert noise_on_a_grid.laplace_scale(30.0, 1.0, 1.0, 1) > 60
@@ -181,7 +181,7 @@ class Released:
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.3])
 @pytest.mark.parametrize("mechanism", [Laplace(1.0, grid=2.0**-20), Laplace(2.0, sensitivity=0.7, grid=2.0**-20)])
-def test_the_bits_of_a_release_do_not_tell(mechanism, value):
+def test_the_bits_of_a_release_do_not_leak(mechanism, value):
     found = audit(
         Released(mechanism),
         claim=Claim.curve(mechanism.event(), 1e-6),
@@ -210,7 +210,7 @@ def few_bits(value, rng, runs):
 
 
 @pytest.mark.parametrize("sampler", [textbook, inverse_transform, few_bits], ids=lambda f: f.__name__)
-def test_the_bits_of_textbook_samplers_do(sampler):
+def test_the_bits_of_textbook_samplers_leak(sampler):
     """1-DP on paper, with sensitivity 1 and scale 1; refuted within 20,000 draws."""
     found = audit(
         sampler,
@@ -226,7 +226,7 @@ def test_the_bits_of_textbook_samplers_do(sampler):
 
 @settings(max_examples=30)
 @given(value=st.one_of(st.just(math.nan), st.just(math.inf), st.just("x"), st.just(None), st.just([1.0, math.nan])))
-def test_bad_values_give_no_number(value):
+def test_bad_values_are_refused(value):
     for mechanism in MECHANISMS:
         with pytest.raises(HockeystickError):
             mechanism.release(value, noise=SimulationNoise(1))

@@ -125,7 +125,7 @@ def test_no_quotient_is_rounded_below_the_cost(scale: float, sensitivity: float,
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 7.3])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_calibrated_is_private_enough_and_no_more(epsilon: float, monotone: bool) -> None:
+def test_calibrated_meets_its_target_tightly(epsilon: float, monotone: bool) -> None:
     mechanism = ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=0.3, monotone=monotone)
     assert mechanism.event().pure_epsilon() <= epsilon
     assert mechanism.scale == pytest.approx((1 if monotone else 2) * 0.3 / epsilon, rel=1e-14)
@@ -188,7 +188,7 @@ class TestRelease:
         assert stats.binomtest(second, 3000, 1 / (1 + math.exp(-3.4))).pvalue > FALSE_ALARM
 
     @pytest.mark.statistical
-    def test_many_candidates(self) -> None:
+    def test_many_candidates_are_drawn_exactly(self) -> None:
         scores = np.zeros(3000)
         scores[7] = 20.0
         noise = SimulationNoise(314)
@@ -202,7 +202,7 @@ class TestRelease:
         + ([np.array([1.0], dtype=np.longdouble)] if np.dtype(np.longdouble).itemsize > 8 else []),
         ids=repr,
     )
-    def test_what_is_no_list_of_scores_is_refused(self, bad: Any) -> None:
+    def test_invalid_scores_are_refused(self, bad: Any) -> None:
         with pytest.raises(InvalidArgumentError, match="value"):
             ExponentialMechanism(1.0).release(bad, noise=SimulationNoise(1))
 
@@ -244,7 +244,7 @@ def test_gaps_of_narrow_integers_do_not_wrap(dtype: Any) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 5)), min_size=1, max_size=6), st.integers(1, 30))
-def test_cutting_off_what_is_far_behind_widens_no_change(rows: list[tuple[int, int]], far: int) -> None:
+def test_dropping_unlikely_candidates_does_not_raise_the_cost(rows: list[tuple[int, int]], far: int) -> None:
     """The largest change of max(s, max s − far) less the least one is no more than that of s."""
     before, change = np.array(rows).T
     after = before + change
@@ -333,13 +333,13 @@ class TestBase2:
         simulated = np.bincount(mechanism.simulate(scores, np.random.default_rng(318), 50_000), minlength=5)
         assert stats.chisquare(simulated, 50_000 * expected).pvalue > FALSE_ALARM
 
-    def test_what_is_far_behind_is_never_chosen(self) -> None:
+    def test_candidates_far_behind_are_never_chosen(self) -> None:
         mechanism, noise = ExponentialMechanism(1, base2=True), SimulationNoise(319)
         assert all(mechanism.release([-(2**62), 2**62, 5.0], noise=noise) == 1 for _ in range(100))
 
     @pytest.mark.parametrize("scale", [1, 3, 7, 1000])
     @pytest.mark.parametrize("monotone", [False, True])
-    def test_cost(self, scale: int, monotone: bool) -> None:
+    def test_base_two_has_the_stated_cost(self, scale: int, monotone: bool) -> None:
         mechanism = ExponentialMechanism(scale, monotone=monotone, base2=True)
         with mpmath.workdps(40):
             exact = (1 if monotone else 2) * mpmath.log(2) / scale
@@ -353,12 +353,12 @@ class TestBase2:
             mechanism = ExponentialMechanism.calibrated(epsilon=epsilon, base2=True)
             assert mechanism.scale == scale and mechanism.event().pure_epsilon() <= epsilon
 
-    def test_accuracy(self) -> None:
+    def test_base_two_accuracy_is_exact(self) -> None:
         mechanism = ExponentialMechanism(4, base2=True)
         gap = mechanism.accuracy(0.01, candidates=9)
         assert 8 * 2 ** (-gap / 4) / (1 + 8 * 2 ** (-gap / 4)) == pytest.approx(0.01)
 
-    def test_what_is_not_whole_is_refused(self) -> None:
+    def test_scores_that_are_not_integers_are_refused(self) -> None:
         mechanism = ExponentialMechanism(1, base2=True)
         for call in (
             lambda: ExponentialMechanism(1.5, base2=True),
@@ -373,7 +373,7 @@ class TestBase2:
 
 
 @pytest.mark.parametrize("monotone", [False, True])
-def test_opendp_claims_no_less(monotone: bool) -> None:
+def test_opendp_claims_at_least_the_same_epsilon(monotone: bool) -> None:
     """Its noisy max with Gumbel noise states ε²/8-zCDP, which is that of bounded range but for a rounding."""
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
@@ -400,7 +400,7 @@ def test_opendp_draws_the_same_law() -> None:
     assert stats.chisquare(chosen, 4000 * special.softmax(SCORES / 1.5)).pvalue > FALSE_ALARM
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     for mechanism in (ExponentialMechanism(1.5), ExponentialMechanism(1.5, sensitivity=2.0, monotone=True)):
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)

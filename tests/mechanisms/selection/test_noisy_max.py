@@ -141,7 +141,7 @@ def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: 
 
 
 @pytest.mark.statistical
-def test_equal_scores_leave_no_tie(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_scores_are_never_tied(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal in their first digits they are told apart by later ones, never by their place in the list."""
     monkeypatch.setattr(common, "DIGITS", 0)
     for noise in ("laplace", "exponential"):
@@ -299,7 +299,7 @@ def test_no_quotient_is_rounded_below_the_cost(scale: float, sensitivity: float,
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 7.3])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_calibrated_is_private_enough_and_no_more(noise: str, epsilon: float, monotone: bool) -> None:
+def test_calibrated_meets_its_target_tightly(noise: str, epsilon: float, monotone: bool) -> None:
     mechanism = NoisyMax.calibrated(noise, epsilon=epsilon, sensitivity=0.3, monotone=monotone)
     assert mechanism.event().pure_epsilon() <= epsilon
     assert mechanism.scale == pytest.approx((1 if monotone else 2) * 0.3 / epsilon, rel=1e-14)
@@ -384,7 +384,7 @@ def test_opendp_states_the_same_cost(monotone: bool, minimum: bool) -> None:
         assert NoisyMax(scale, "gumbel", **flags).event().zcdp_rho() <= rho * (1 + 1e-12)
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     for noise in NOISES:
         for value in NoisyMax(1.5, noise, minimum=True).worst_case_neighbours():
             check_mechanism(NoisyMax(1.5, noise, minimum=True), value)

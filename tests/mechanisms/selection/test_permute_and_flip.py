@@ -69,7 +69,7 @@ def test_probabilities_of_many_candidates() -> None:
     np.testing.assert_allclose(np.exp(PermuteAndFlip(1.0).log_probabilities(np.zeros(500))), 1 / 500, rtol=1e-12)
 
 
-def test_probabilities_of_what_is_far_behind() -> None:
+def test_probabilities_of_candidates_far_behind_are_exact() -> None:
     log_p = PermuteAndFlip(1.0).log_probabilities([0.0, -5000.0])
     assert log_p[1] == pytest.approx(-5000 - math.log(2)) and log_p[0] == 0.0
 
@@ -158,7 +158,7 @@ def test_no_quotient_is_rounded_below_the_cost(scale: float, sensitivity: float,
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1 / 3, 7.3])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_calibrated_is_private_enough_and_no_more(epsilon: float, monotone: bool) -> None:
+def test_calibrated_meets_its_target_tightly(epsilon: float, monotone: bool) -> None:
     mechanism = PermuteAndFlip.calibrated(epsilon=epsilon, sensitivity=0.3, monotone=monotone)
     assert mechanism.event().pure_epsilon() <= epsilon
     assert mechanism.scale == pytest.approx((1 if monotone else 2) * 0.3 / epsilon, rel=1e-14)
@@ -176,7 +176,7 @@ def test_accuracy_is_exact_for_the_worst_scores(beta: float, candidates: int) ->
     assert PermuteAndFlip(2.0).accuracy(beta, candidates=1) == 0.0
 
 
-def test_accuracy_is_none_where_any_choice_is_good_enough() -> None:
+def test_accuracy_is_zero_if_every_choice_is_good_enough() -> None:
     assert PermuteAndFlip(2.0).accuracy(0.5, candidates=2) == 0.0
     assert PermuteAndFlip(2.0).accuracy(0.499, candidates=2) > 0.0
 
@@ -252,7 +252,7 @@ def test_opendp_draws_the_same_law() -> None:
     assert stats.chisquare(seen, 4000 * by_procedure(SCORES, 1.5)).pvalue > FALSE_ALARM
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     for mechanism in (PermuteAndFlip(1.5), PermuteAndFlip(1.5, sensitivity=2.0, monotone=True)):
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)

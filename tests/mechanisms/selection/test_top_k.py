@@ -128,7 +128,7 @@ def test_worst_case_neighbours_are_neighbours_and_telling(monotone: bool) -> Non
 
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 7.3])
 @pytest.mark.parametrize("monotone", [False, True])
-def test_calibrated_is_private_enough_and_no_more(epsilon: float, monotone: bool) -> None:
+def test_calibrated_meets_its_target_tightly(epsilon: float, monotone: bool) -> None:
     found = TopK.calibrated(k=7, epsilon=epsilon, sensitivity=0.3, monotone=monotone)
     assert found.event().pure_epsilon() <= epsilon
     assert found.scale == pytest.approx(7 * (1 if monotone else 2) * 0.3 / epsilon, rel=1e-13)
@@ -195,7 +195,7 @@ def test_audit_refutes_one_choice_charged_for_three() -> None:
     assert audit(mechanism, claim=claim, samples=100_000, rng=356, confidence=1 - 1e-6).refuted
 
 
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     for value in TopK(2.0, k=2).worst_case_neighbours():
         check_mechanism(TopK(2.0, k=2), value)
     many = TopK(0.1, k=10).release(np.arange(10.0), noise=SimulationNoise(1))

@@ -52,7 +52,7 @@ def largest_move(c: FloatArray, count: int, gap: int) -> float:
 
 @pytest.mark.parametrize("f", FILTERS, ids=str)
 class TestAlgebra:
-    def test_matrices(self, f: Toeplitz) -> None:
+    def test_factors_multiply_to_the_workload(self, f: Toeplitz) -> None:
         c = f.matrix()
         assert c.shape == (f.steps, f.steps) and not np.triu(c, 1).any()
         b = workload(f) @ np.linalg.inv(c)
@@ -72,7 +72,7 @@ class TestAlgebra:
         np.testing.assert_array_equal(f.matrix(), whole.astype(float) * UNIT)
 
     @pytest.mark.parametrize(("count", "gap"), [(1, 1), (2, 1), (2, 3), (3, 2), (3, 4)])
-    def test_sensitivity(self, f: Toeplitz, count: int, gap: int) -> None:
+    def test_sensitivities_are_at_most_the_general_bound(self, f: Toeplitz, count: int, gap: int) -> None:
         stated = f.sensitivity(participations=count, separation=gap)
         general = matrix_sensitivity(f.matrix(), participations=count, separation=gap)
         assert stated <= general * (1 + 1e-12)
@@ -112,7 +112,7 @@ def test_bands_narrower_than_the_separation_are_exact_and_need_no_matrix() -> No
 
 
 class TestSquareRoot:
-    def test_coefficients(self) -> None:
+    def test_coefficients_are_the_closed_form(self) -> None:
         found = square_root(30).coefficients
         exact = [math.comb(2 * k, k) / 4**k for k in range(30)]
         np.testing.assert_allclose(found, exact, atol=UNIT / 2)
@@ -149,13 +149,13 @@ class TestSquareRoot:
 
 
 class TestIdentityAndTree:
-    def test_identity(self) -> None:
+    def test_errors_of_the_identity_are_closed_forms(self) -> None:
         assert identity(100).max_error() == pytest.approx(10.0, rel=1e-12)
         assert identity(100).root_mean_square_error() == pytest.approx(math.sqrt(50.5), rel=1e-12)
         assert identity(100, workload="stream").max_error() == pytest.approx(1.0, rel=1e-12)
 
     @pytest.mark.parametrize("steps", [1, 6, 8, 33, 64])
-    def test_binary_tree(self, steps: int) -> None:
+    def test_the_binary_tree_agrees_with_its_dense_matrix(self, steps: int) -> None:
         tree, variances = Dense(tree_encoder(steps)), tree_blocks.variances(steps, "full")
         np.testing.assert_allclose(tree.variances(), variances, rtol=1e-9)
         assert tree.sensitivity() == pytest.approx(math.sqrt(tree_levels(steps)), rel=1e-9)
@@ -187,11 +187,11 @@ class TestOptimisedBand:
 
 
 class TestDense:
-    def test_value_semantics(self) -> None:
+    def test_factorisations_are_values(self) -> None:
         a, b = Dense(tree_encoder(4)), Dense(tree_encoder(4))
         assert a == b and hash(a) == hash(b) and a != Dense(np.eye(4)) and a != 3
 
-    def test_any_workload(self) -> None:
+    def test_any_workload_can_be_factorised(self) -> None:
         rng = np.random.default_rng(403)
         f = Dense(rng.normal(size=(6, 4)), rng.normal(size=(3, 6)))
         assert (f.steps, f.measurements, f.answers) == (4, 6, 3)

@@ -95,7 +95,7 @@ class TestCost:
     @pytest.mark.parametrize("f", FACTORISATIONS, ids=lambda f: type(f).__name__)
     @pytest.mark.parametrize("width", [1, 9])
     @pytest.mark.parametrize("scale", [0.01, 1.0, 1e7])
-    def test_event_covers_whole_number_noise_in_zcdp(self, f: Factorisation, width: int, scale: float) -> None:
+    def test_event_covers_integer_noise_in_zcdp(self, f: Factorisation, width: int, scale: float) -> None:
         """ρ of discrete noise is that of the rounded sensitivity (Canonne, Kamath & Steinke 2020)."""
         mechanism = MatrixMechanism(f, scale, sensitivity=2.5, participations=2, separation=2)
         whole, step = mechanism._on_grid(width)
@@ -147,7 +147,7 @@ class TestLaw:
         assert stats.kstest(squares, stats.chi2(f.answers).cdf).pvalue > FALSE_ALARM
         assert stats.kstest(squares * 1.1, stats.chi2(f.answers).cdf).pvalue < FALSE_ALARM
 
-    def test_entries_have_noise_of_their_own(self) -> None:
+    def test_entries_have_independent_noise(self) -> None:
         mechanism = MatrixMechanism(square_root(4, band=2), 1.0)
         outputs = mechanism.simulate(np.ones((4, 2, 3)), np.random.default_rng(505), 20_000)
         assert outputs.shape == (20_000, 4, 2, 3)
@@ -170,7 +170,7 @@ class TestLaw:
         assert stats.kstest((white**2).sum(axis=1), stats.chi2(f.answers).cdf).pvalue > FALSE_ALARM
 
     @pytest.mark.parametrize("f", [g for g in SQUARE if isinstance(g, Toeplitz)], ids=str)
-    def test_a_stream_gives_what_a_batch_gives(self, f: Toeplitz) -> None:
+    def test_a_stream_gives_the_answers_of_a_batch(self, f: Toeplitz) -> None:
         """With the same noise, drawn row by row, the answers agree to rounding."""
         mechanism, value = MatrixMechanism(f, 2.0), np.random.default_rng(508).normal(size=(f.steps, 500))
         batch = mechanism.release(value, noise=SimulationNoise(509))
@@ -199,7 +199,7 @@ class TestStream:
         with pytest.raises(InvalidArgumentError, match="no further one"):
             stream.add(1.0)
 
-    def test_an_answer_is_the_callers_own(self) -> None:
+    def test_answers_are_copies(self) -> None:
         stream = MatrixMechanism(square_root(3, band=2), 1.0).stream((2,), noise=SimulationNoise(511))
         twin = MatrixMechanism(square_root(3, band=2), 1.0).stream((2,), noise=SimulationNoise(511))
         first = stream.add([1.0, 2.0])
@@ -233,7 +233,7 @@ CONTRACT = [
 
 @pytest.mark.parametrize("mechanism", CONTRACT, ids=lambda m: type(m.factorisation).__name__)
 class TestContract:
-    def test_protocol(self, mechanism: MatrixMechanism) -> None:
+    def test_the_mechanism_satisfies_the_protocol(self, mechanism: MatrixMechanism) -> None:
         assert isinstance(mechanism, AuditableMechanism)
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)
@@ -274,7 +274,7 @@ class TestMutants:
         assert refuted(diagonal, scored(self.mechanism), neighbours=self.mechanism.worst_case_neighbours(), rng=517)
 
     @pytest.mark.statistical
-    def test_participations_that_are_not_paid_are_refuted(self) -> None:
+    def test_uncharged_participations_are_refuted(self) -> None:
         again = evolve(self.mechanism, participations=4, separation=4)
         pair = again.worst_case_neighbours()
         assert refuted(self.mechanism, scored(again), neighbours=pair, rng=518)
@@ -334,7 +334,7 @@ class TestAccuracyAndCalibration:
 
     @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 8.0])
     @pytest.mark.parametrize("times", [1, 3])
-    def test_calibrated_meets_the_target_and_no_more(self, epsilon: float, times: int) -> None:
+    def test_calibrated_meets_the_target_tightly(self, epsilon: float, times: int) -> None:
         found = MatrixMechanism.calibrated(
             square_root(50, band=8), epsilon=epsilon, delta=1e-3, sensitivity=0.3, participations=times, separation=8
         )

@@ -158,7 +158,7 @@ class TestCost:
         assert mechanism.event().pure_epsilon() == pytest.approx(2 / scale, rel=1e-15)
 
     @pytest.mark.parametrize("grid", [0.5, 1.0, 2.0])
-    def test_event_covers_whole_number_laplace_noise(self, grid: float) -> None:
+    def test_event_covers_integer_laplace_noise(self, grid: float) -> None:
         """All roundings of a contribution that moves by 1: two blocks move by up to ⌊1/grid⌋ + 1 steps."""
         mechanism = TreeAggregation(3, 4.0, law="laplace", estimate="plain", grid=grid)
         scale, step = mechanism._on_grid(mechanism._moved_entries(1))
@@ -175,7 +175,7 @@ class TestCost:
     @pytest.mark.parametrize("steps", [1, 6, 100])
     @pytest.mark.parametrize("width", [1, 9])
     @pytest.mark.parametrize("times", [1, 3])
-    def test_event_covers_whole_number_gaussian_noise_in_zcdp(self, steps: int, width: int, times: int) -> None:
+    def test_event_covers_integer_gaussian_noise_in_zcdp(self, steps: int, width: int, times: int) -> None:
         """ρ of the discrete noise is that of a shift by the rounded sensitivity (Canonne, Kamath & Steinke 2020)."""
         mechanism = TreeAggregation(steps, 0.9, sensitivity=2.5, participations=times)
         scale, step = mechanism._on_grid(mechanism._moved_entries(width))
@@ -184,7 +184,7 @@ class TestCost:
         assert scale * step <= 0.9 * (1 + 2.0**-15)
 
     @pytest.mark.statistical
-    def test_event_covers_whole_number_gaussian_noise(self) -> None:
+    def test_event_covers_integer_gaussian_noise(self) -> None:
         """One step: the largest rounded move, and the discrete law summed up point by point."""
         mechanism = TreeAggregation(1, 1.0, grid=2.0**-20)
         s, step = mechanism._on_grid(mechanism._moved_entries(1))
@@ -338,7 +338,7 @@ CONTRACT = [
 
 @pytest.mark.parametrize("mechanism", CONTRACT, ids=str)
 class TestContract:
-    def test_protocol(self, mechanism: TreeAggregation) -> None:
+    def test_the_mechanism_satisfies_the_protocol(self, mechanism: TreeAggregation) -> None:
         assert isinstance(mechanism, AuditableMechanism)
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)
@@ -402,7 +402,7 @@ class TestMutants:
         assert not refuted(self.mechanism, Scored(self.mechanism.simulate, two_leaves), rng=315)
 
     @pytest.mark.statistical
-    def test_a_record_that_comes_back_unpaid_is_refuted(self) -> None:
+    def test_an_uncharged_second_participation_is_refuted(self) -> None:
         again = evolve(self.mechanism, participations=8)
         pair = again.worst_case_neighbours()
         verdict = audit(
@@ -462,7 +462,7 @@ class TestAccuracy:
 class TestCalibration:
     @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
     @pytest.mark.parametrize("times", [1, 3])
-    def test_it_meets_the_target_and_no_more(self, epsilon: float, times: int) -> None:
+    def test_calibrated_meets_the_target_tightly(self, epsilon: float, times: int) -> None:
         gauss = TreeAggregation.calibrated(50, epsilon=epsilon, delta=1e-6, sensitivity=0.3, participations=times)
         assert gauss.law == "gaussian"
         assert accounting.delta(gauss.event(), epsilon).upper <= 1e-6
@@ -508,7 +508,7 @@ def test_bad_values_are_refused_before_anything_is_drawn(value: Any) -> None:
             call()
 
 
-def test_what_has_no_closed_density_is_refused() -> None:
+def test_noise_without_a_closed_density_is_refused() -> None:
     for estimate in ("below", "full"):
         mechanism = TreeAggregation(4, 1.0, law="laplace", estimate=estimate)
         with pytest.raises(UnsupportedEventError, match="plain"):

@@ -76,7 +76,7 @@ def test_simulated_answers_follow_the_law(answers: int) -> None:
 
 
 @pytest.mark.parametrize("answers", [1, 3])
-def test_nothing_is_asked_after_the_halt(answers: int) -> None:
+def test_nothing_is_answered_after_the_halt_in_a_run(answers: int) -> None:
     mechanism = AboveThreshold(0.0, threshold_scale=1.0, query_scale=1.0, answers=answers)
     drawn = mechanism.simulate(np.zeros(50), np.random.default_rng(402), 2000)
     positive = (drawn == 1).sum(axis=1)
@@ -170,37 +170,37 @@ class TestBrokenVariants:
         mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=5)
         assert not refuted(mechanism, law(mechanism, self.value), law(mechanism, self.moved))
 
-    def test_threshold_without_noise(self) -> None:
+    def test_an_audit_refutes_a_threshold_without_noise(self) -> None:
         mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0)
         worlds = [law(mechanism, value, threshold_noise=False) for value in (self.value, np.ones(9))]
         assert refuted(mechanism, *worlds)
 
     @pytest.mark.statistical
-    def test_query_noise_not_scaled_by_the_answers(self) -> None:
+    def test_an_audit_refutes_query_noise_not_scaled_by_the_answers(self) -> None:
         stated = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=5)
         real = AboveThreshold(
             0.0, threshold_scale=stated.threshold_scale, query_scale=stated.query_scale / 5, answers=5
         )
         assert refuted(stated, law(real, self.value), law(real, self.moved))
 
-    def test_query_noise_missing(self) -> None:
+    def test_an_audit_refutes_missing_query_noise(self) -> None:
         stated = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=2)
         real = AboveThreshold(0.0, threshold_scale=stated.threshold_scale, query_scale=1e-9, answers=2)
         assert refuted(stated, law(real, [0.0, 1.0]), law(real, [1.0, 0.0]))
 
     @pytest.mark.statistical
-    def test_no_halt(self) -> None:
+    def test_an_audit_refutes_a_missing_halt(self) -> None:
         mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0)
         assert refuted(mechanism, *(law(mechanism, value, halt=False) for value in (self.value, self.moved)))
 
-    def test_one_answer_too_many(self) -> None:
+    def test_an_audit_refutes_one_answer_too_many(self) -> None:
         stated = AboveThreshold.calibrated(0.0, epsilon=1.0)
         real = AboveThreshold(0.0, threshold_scale=stated.threshold_scale, query_scale=stated.query_scale, answers=2)
         value, moved = np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2)
         assert not refuted(stated, law(stated, value), law(stated, moved))
         assert refuted(stated, law(real, value - 2.0), law(real, moved - 2.0))
 
-    def test_numeric_answer_from_the_noise_that_was_compared(self) -> None:
+    def test_an_audit_refutes_numeric_answers_from_the_compared_noise(self) -> None:
         """The answer a = query + ν shows that the threshold lies below a, and all queries before lie below that.
 
         Event: n times "below", then an answer ≤ 0. P = ∫ p(ρ)·F(ρ − q)^n·P(ρ ≤ q' + ν ≤ 0) dρ over ρ ≤ 0.
@@ -262,7 +262,7 @@ def test_log_probability_of_one_query_is_the_closed_form() -> None:
         assert mechanism.log_probability([[0]], [t])[0] == pytest.approx(exact, rel=1e-11)
 
 
-def test_log_probability_refuses_what_it_cannot_resolve() -> None:
+def test_log_probability_refuses_streams_that_it_cannot_resolve() -> None:
     mechanism = AboveThreshold(0.0, threshold_scale=1e-3, query_scale=1.0)
     with pytest.raises(accounting.NumericalError, match="span"):
         mechanism.log_probability([[0, 0]], [0.0, 1e9])
@@ -359,7 +359,7 @@ class TestRelease:
         answers = [[session.ask(query) for query in (10.0, Fraction(19, 2), 11)] for session in sessions]
         assert answers[0] == answers[1]
 
-    def test_a_session_tells_no_secret_and_is_one_of_its_kind(self) -> None:
+    def test_a_session_shows_no_secret_and_cannot_be_copied(self) -> None:
         session = self.mechanism.start(noise=SimulationNoise(2))
         shown = repr(session)
         assert "2 answers left" in shown and "limit" not in shown
@@ -598,7 +598,7 @@ def test_audit_of_releases(broken: bool) -> None:
     assert verdict.refuted is broken, verdict
 
 
-def test_cost_of_both_noises_is_what_opendp_says() -> None:
+def test_cost_of_both_noises_agrees_with_opendp() -> None:
     """One move of the threshold's noise, and two of each answer's, by the sensitivity and its rounding."""
     import opendp.prelude as dp
 

@@ -137,7 +137,7 @@ def test_event_is_per_record_and_independent_of_the_stream() -> None:
 
 
 @pytest.mark.statistical
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     assert isinstance(MECHANISM, AuditableMechanism)
     pair = MECHANISM.worst_case_neighbours()
     check_mechanism(MECHANISM, pair[0])
@@ -162,7 +162,7 @@ def test_bad_terms_are_refused(value: Any) -> None:
             draw(value)
 
 
-def test_sessions() -> None:
+def test_sessions_follow_the_law() -> None:
     graph = AccountantGraph(adjacency=Adjacency.ADD_OR_REMOVE_ONE).source("data")
     ledger = Ledger(graph.release("sum", MECHANISM.event(), reads=("data",)))
     session = MECHANISM.start(ledger=ledger, name="sum", noise=SimulationNoise(7))

@@ -150,7 +150,7 @@ def test_for_many_answers_it_beats_laplace_noise() -> None:
     assert accounting.delta(laplace, 1.0).upper > 1e-6 and mechanism.query_scale < 1900 / 4
 
 
-def test_no_more_is_asked_than_was_paid_for() -> None:
+def test_queries_beyond_the_charged_number_are_refused() -> None:
     with pytest.raises(accounting.InvalidArgumentError, match="at most 8"):
         MECHANISM.release(np.zeros(9))
     with pytest.raises(accounting.InvalidArgumentError, match="at most 8"):
@@ -162,7 +162,7 @@ def test_no_more_is_asked_than_was_paid_for() -> None:
 
 
 @pytest.mark.statistical
-def test_contract() -> None:
+def test_the_mechanism_satisfies_the_contract() -> None:
     assert isinstance(MECHANISM, AuditableMechanism)
     pair = MECHANISM.worst_case_neighbours()
     check_mechanism(MECHANISM, pair[0])

@@ -68,7 +68,7 @@ def test_simulated_bits_follow_the_law() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [KEPT, BOTH])
-def test_simulated_numbers_have_noise_of_their_own(mechanism: SparseVector) -> None:
+def test_simulated_numbers_have_independent_noise(mechanism: SparseVector) -> None:
     drawn = mechanism.simulate(VALUE, np.random.default_rng(412), RUNS)
     assert chi_square_of_outcomes(bits_of(drawn, 2), law(mechanism, VALUE)) > FALSE_ALARM
     run, query = np.nonzero(drawn > -math.inf)
@@ -168,7 +168,7 @@ def test_event_is_per_record() -> None:
 @pytest.mark.parametrize("redraw", [False, True])
 @pytest.mark.parametrize("answer_share", [None, 0.3])
 @pytest.mark.parametrize(("epsilon", "answers"), [(0.1, 1), (1.0, 7), (3.3, 2)])
-def test_calibrated_is_private_enough_and_no_more(
+def test_calibrated_meets_its_target_tightly(
     epsilon: float, answers: int, answer_share: float | None, redraw: bool
 ) -> None:
     mechanism = SparseVector.calibrated(
@@ -181,13 +181,13 @@ def test_calibrated_is_private_enough_and_no_more(
 
 @pytest.mark.parametrize("mechanism", [BITS, KEPT, BOTH])
 class TestContract:
-    def test_protocol(self, mechanism: Any) -> None:
+    def test_the_mechanism_satisfies_the_protocol(self, mechanism: Any) -> None:
         assert isinstance(mechanism, AuditableMechanism)
         for value in mechanism.worst_case_neighbours():
             check_mechanism(mechanism, value)
 
     @pytest.mark.statistical
-    def test_likelihoods(self, mechanism: SparseVector) -> None:
+    def test_likelihood_ratios_have_mean_one_and_stay_within_epsilon(self, mechanism: SparseVector) -> None:
         """E over P of P'/P is 1 in both directions, and no loss exceeds the pure ε."""
         pair = mechanism.worst_case_neighbours()
         for side, sign in ((0, -1), (1, 1)):
@@ -301,7 +301,7 @@ def test_audit_refutes_the_broken_variants(stated: SparseVector, real: Any, neig
     assert verdict.refuted is broken, verdict
 
 
-def test_a_threshold_redrawn_at_the_price_of_one_is_refuted() -> None:
+def test_an_uncharged_redraw_of_the_threshold_is_refuted() -> None:
     """By the exact laws, as too rare for samples; a kept threshold never costs more than a redrawn one (pure ε)."""
     kept = SparseVector(0.0, threshold_scale=0.5, query_scale=1.0, answers=2, monotone=True)
     redrawn = evolve(kept, redraw=True)

@@ -34,7 +34,7 @@ def test_the_hockey_stick_is_the_best_gain_of_any_event(epsilon: float) -> None:
     assert larger_hockey_stick(P, Q, epsilon) == larger_hockey_stick(Q, P, epsilon) == max(both)
 
 
-def test_laws_on_different_outcomes_are_no_pair() -> None:
+def test_laws_on_different_outcomes_are_refused() -> None:
     with pytest.raises(AssertionError, match="different outcomes"):
         hockey_stick(P, Q[:1], 0.0)
 
@@ -50,7 +50,7 @@ def test_both_divergences_of_fine_cells_are_those_of_the_densities() -> None:
     assert renyi(p, q, [0.5, 2.0, 7.0]) == pytest.approx([0.25, 1.0, 3.5], rel=1e-5)
 
 
-def test_noise_against_itself_moved() -> None:
+def test_divergences_of_shifted_noise_are_the_closed_forms() -> None:
     masses = np.exp(-np.abs(np.arange(-80, 81)) / 2) * math.tanh(0.25)
     for shift in (1, 3):
         assert shifted_hockey_stick(masses, shift, shift / 2) == pytest.approx(0.0, abs=1e-15)

@@ -38,7 +38,7 @@ def test_a_cell_of_every_common_outcome_gives_pearsons_statistic() -> None:
     assert chi_square_of_counts(seen, rare) == pytest.approx(pooled)
 
 
-def test_what_cannot_be_is_noticed_once() -> None:
+def test_impossible_outcomes_are_detected() -> None:
     assert chi_square_of_counts([500, 499, 1], [0.5, 0.5, 0.0]) == 0.0
     assert chi_square_of_counts([500, 499, 1], [0.5, 0.5 - 1e-9, 1e-9]) == pytest.approx(2e-6, rel=1e-2)
     assert chi_square_of_counts([500, 498, 2], [0.5, 0.5 - 1e-9, 1e-9]) < FALSE_ALARM
@@ -51,7 +51,7 @@ def test_what_cannot_be_is_noticed_once() -> None:
     [lambda k: k + 1, lambda k: np.where(k == 0, 1, k), lambda k: np.where(np.arange(len(k)) < 40, 60, k)],
     ids=["moved", "an outcome missing", "forty far away"],
 )
-def test_planted_mistakes_are_noticed(wrong: Callable[[np.ndarray], np.ndarray]) -> None:
+def test_planted_mistakes_are_detected(wrong: Callable[[np.ndarray], np.ndarray]) -> None:
     law, k = discrete_gaussian(3.0, 40), np.arange(-40, 41)
     draws = np.random.default_rng(2).choice(k, 50_000, p=law / law.sum())
     assert chi_square(draws, law) > FALSE_ALARM > chi_square(wrong(draws), law)
@@ -60,7 +60,7 @@ def test_planted_mistakes_are_noticed(wrong: Callable[[np.ndarray], np.ndarray])
     assert chi_square_of_outcomes(draws[:, None], masses) == pytest.approx(chi_square(draws, law))
 
 
-def test_masses_that_are_no_law_are_refused() -> None:
+def test_masses_that_are_not_a_law_are_refused() -> None:
     with pytest.raises(AssertionError):
         chi_square_of_counts([5, 5], [0.5, 0.4])
 

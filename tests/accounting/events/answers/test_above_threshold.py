@@ -127,7 +127,7 @@ def test_monotone_queries_rise_at_their_own_rate_alone():
 @pytest.mark.parametrize(
     "real", [(1e-3, 4.0, 1), (8.0, 2.0, 1), (8.0, 4.0, 3)], ids=["bare threshold", "small noise", "no halt"]
 )
-def test_the_check_sees_a_broken_variant(real):
+def test_the_check_refutes_a_broken_variant(real):
     rng = np.random.default_rng(97)
     pairs = ((stream_law(v, *real), stream_law(w, *real)) for v, w in streams(rng, False, 300))
     with pytest.raises(AssertionError):
@@ -243,7 +243,7 @@ def test_no_stream_exceeds_gaussian_above_threshold(scales, monotone, answers):
             assert (found / (ORDERS[:4] - 1) <= rdp[:4] + 1e-6).all()
 
 
-def test_gaussian_bound_in_its_parts():
+def test_the_gaussian_bound_is_the_sum_of_its_parts():
     event = GaussianAboveThreshold(3.0, 5.0, 1000, 3)
     order = 40.0
     few = order / (2 * 9) + 3 * order * 4 / (2 * 25) + math.log(1 + 1000 + 499500 + 166167000) / 39
@@ -274,13 +274,13 @@ def test_log_outcomes_is_above_the_sum_of_binomials(queries, answers):
         assert exact <= log_outcomes(queries, answers) <= exact * (1 + mpmath.mpf("0.2")) + mpmath.mpf("0.7")
 
 
-def test_bit_patterns_of_a_run_are_no_more_than_counted():
+def test_the_bit_patterns_of_a_run_are_at_most_those_counted():
     for queries in range(1, 8):
         for answers in range(1, queries + 1):
             assert math.log(len(outcomes(queries, answers))) <= log_outcomes(queries, answers)
 
 
-def test_composition_of_sparse_vectors():
+def test_composed_sparse_vectors_cost_slightly_less_than_pure_mechanisms():
     """A composition costs a little less than that of any ε-DP mechanisms."""
     event = AboveThreshold(20.0, 40.0)
     got = epsilon(compose((event, 100)), 1e-6).upper

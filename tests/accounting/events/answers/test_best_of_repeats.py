@@ -171,7 +171,7 @@ def test_the_weight_of_the_other_runs_is_charged_in_full(shape, eps):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [2.0, 30.0])
-def test_what_gives_the_input_away_may_come_in_any_run(shape, mean):
+def test_a_non_private_output_may_come_in_any_run(shape, mean):
     """A run with a loss that is infinite: no failure set aside, but a profile that stays above 0."""
     reveal, f = 0.01, generating(shape, mean)
     p, q = np.array([0.6, 0.39, 0.01, 0.0]), np.array([0.39, 0.6, 0.0, 0.01])
@@ -267,7 +267,7 @@ def test_never_above_dp_accounting(shape, mean, native, ours):
 
 @pytest.mark.parametrize("shape", [1.0, 0.0, -0.9, -0.5, 0.3, 7.0])
 @pytest.mark.parametrize("mean", [1.0, 1.000001, 1.2, 10.0, 1000.0])
-def test_the_number_of_runs_has_the_mean_that_was_asked_for(shape, mean):
+def test_the_number_of_runs_has_the_given_mean(shape, mean):
     runs = RepeatAndSelect(Gaussian(1), mean=mean, shape=shape).repetitions()
     k = np.arange(1, 1_000_000)
     if runs.rate * len(k) < 60:
@@ -283,7 +283,7 @@ def test_the_number_of_runs_has_the_mean_that_was_asked_for(shape, mean):
         assert float(runs.any_of(np.array(x))) == pytest.approx(exact, rel=1e-7)
 
 
-def test_known_values():
+def test_bounds_agree_with_known_values():
     assert RepeatAndSelect(PureDP(0.1), mean=1e6, shape=1.0).pure_epsilon() == pytest.approx(0.3, rel=1e-4)
     # one run, always: nothing is selected
     once = RepeatAndSelect(Gaussian(1.0), mean=1.0, shape=1.0)
@@ -358,7 +358,7 @@ def test_symmetric_pair_is_the_greatest_profile_below_the_points(values, top):
 @pytest.mark.statistical
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.05, 2.0), st.floats(1.0, 50.0), st.sampled_from(SHAPES))
-def test_laws(eps, mean, shape):
+def test_cost_grows_with_the_mean_and_the_order(eps, mean, shape):
     event, more = (RepeatAndSelect(PureDP(eps), mean=m, shape=shape) for m in (mean, 1.5 * mean))
     assert event.pure_epsilon() <= more.pure_epsilon() * (1 + 1e-12)
     assert (event.rdp(ORDERS) <= more.rdp(ORDERS) * (1 + 1e-9)).all()
@@ -383,7 +383,7 @@ def test_bad_arguments_are_refused(call):
         call()
 
 
-def test_mean_and_shape_are_named():
+def test_mean_and_shape_are_keyword_arguments():
     with pytest.raises(TypeError, match="positional"):
         RepeatAndSelect(Gaussian(1), 2.0, shape=1.0)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="positional"):

@@ -122,7 +122,7 @@ def test_rho_is_the_largest_slope_of_the_renyi_curve(fall, rise):
 
 
 @pytest.mark.parametrize("rate", [1e-90, 1e-8, 1e-3, 0.5, 7.0, 800.0])
-def test_one_rate_is_laplace_noise(rate):
+def test_equal_rates_give_laplace_noise(rate):
     event, noise = LogLipschitz(rate), Laplace(1 / rate)
     assert event == LogLipschitz(rate, rate)
     assert event.pure_epsilon() == rate
@@ -187,7 +187,7 @@ def test_orientations_are_the_two_directions():
     assert tied < free
 
 
-def test_what_cannot_fall_cannot_rise():
+def test_a_law_that_cannot_fall_or_cannot_rise_costs_nothing():
     for event in (LogLipschitz(0.0), LogLipschitz(0.0, 3.0), LogLipschitz(3.0, 0.0)):
         assert event.pure_epsilon() == event.zcdp_rho() == 0.0
         assert epsilon(compose((event, 10)), 0.0).upper == 0.0
@@ -203,7 +203,7 @@ def test_laws_that_do_not_drift_are_one_law(make, fall, rise):
 
 
 @pytest.mark.parametrize("event", [LogLipschitz(math.inf), LogLipschitz(1.0, math.inf), LogLipschitz(math.inf, 1.0)])
-def test_an_infinite_rate_is_no_guarantee(event):
+def test_an_infinite_rate_gives_no_guarantee(event):
     assert epsilon(event, 0.1).upper == math.inf and event.pair() is None
     for way in event.orientations():
         assert delta(way, 3.0).upper == 1.0
@@ -213,7 +213,7 @@ def test_an_infinite_rate_is_no_guarantee(event):
 @pytest.mark.parametrize(
     "event", [LogLipschitz(900.0), LogLipschitz(2e4, 3.0), LogLipschitz(1e-3, 1e4), LogLipschitz(3e4)]
 )
-def test_large_rates(event):
+def test_large_rates_give_bounds_below_the_pure_epsilon(event):
     largest = event.pure_epsilon()
     for way in (event, *event.orientations(), compose((event, 3))):
         found = epsilon(way, 1e-6).upper

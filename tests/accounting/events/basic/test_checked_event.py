@@ -139,7 +139,7 @@ ANYTHING: dict[str, Callable[[PrivacyEvent], object]] = NEEDS_SCALED | {
 
 @pytest.mark.parametrize("call", NEEDS_SCALED.values(), ids=NEEDS_SCALED)
 @pytest.mark.parametrize("event", [Curve(), Silent()], ids=["curve", "silent"])
-def test_a_class_without_a_rule_for_distances_is_told_which_method_to_write(
+def test_the_error_for_a_missing_distance_rule_names_the_method_to_write(
     event: PrivacyEvent, call: Callable[[PrivacyEvent], object]
 ) -> None:
     with pytest.raises(
@@ -149,13 +149,13 @@ def test_a_class_without_a_rule_for_distances_is_told_which_method_to_write(
 
 
 @pytest.mark.parametrize("call", NEEDS_SCALED.values(), ids=NEEDS_SCALED)
-def test_and_with_that_method_all_is_answered(call: Callable[[PrivacyEvent], object]) -> None:
+def test_a_class_with_that_method_answers_every_query(call: Callable[[PrivacyEvent], object]) -> None:
     assert call(Stretched()) is not None
 
 
 @pytest.mark.parametrize("name", ANYTHING)
 @pytest.mark.parametrize("event", [Curve(), Silent()], ids=["curve", "silent"])
-def test_whatever_is_asked_is_answered_or_refused_by_an_error_of_ours(event: PrivacyEvent, name: str) -> None:
+def test_every_query_is_answered_or_raises_a_typed_error(event: PrivacyEvent, name: str) -> None:
     try:
         ANYTHING[name](event)
     except HockeystickError as error:
@@ -164,7 +164,7 @@ def test_whatever_is_asked_is_answered_or_refused_by_an_error_of_ours(event: Pri
         assert name not in NEEDS_SCALED, "without a rule for distances there is no answer"
 
 
-def test_what_a_rényi_curve_alone_says_is_the_least_over_its_orders() -> None:
+def test_a_renyi_curve_alone_gives_the_least_bound_over_its_orders() -> None:
     """Canonne, Kamath & Steinke 2020, Prop. 12, minimised by scipy; a group of two has four times the curve."""
 
     def least(rho: float) -> float:
@@ -198,7 +198,7 @@ CURVES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("method", "value"), [(method, value) for method in CURVES for value in CURVES[method]])
-def test_a_curve_that_is_none_is_refused(method: str, value: object) -> None:
+def test_an_invalid_curve_is_refused(method: str, value: object) -> None:
     """Below 0 it would lower others' cost; NaN compares as one likes; a scalar or a list is stretched or repeated."""
     wrong = type("Wrong", (PrivacyEvent,), {method: lambda *_: value})()
 
@@ -207,7 +207,7 @@ def test_a_curve_that_is_none_is_refused(method: str, value: object) -> None:
             call()
 
 
-def test_what_equality_does_not_see_is_refused() -> None:
+def test_fields_that_equality_ignores_are_refused() -> None:
     """Merged as equal, the dear one would cost what the cheap one does."""
 
     class Unseen(PrivacyEvent):
@@ -223,7 +223,7 @@ def test_what_equality_does_not_see_is_refused() -> None:
         compose(cheap, dear)
 
 
-def test_what_can_not_be_hashed_is_refused() -> None:
+def test_unhashable_fields_are_refused() -> None:
     @attrs.frozen
     class Listed(PrivacyEvent):
         rates: list[float]
@@ -236,7 +236,7 @@ def test_what_can_not_be_hashed_is_refused() -> None:
             call()
 
 
-def test_other_ways_to_write_a_class_are_taken() -> None:
+def test_other_styles_of_event_classes_are_accepted() -> None:
     @dataclass(frozen=True)
     class AsData(PrivacyEvent):
         rho: float
@@ -273,6 +273,8 @@ class _Mechanism:
     ],
 )
 @pytest.mark.parametrize("ask", [epsilon, delta], ids=["epsilon", "delta"])
-def test_what_is_no_event_is_told_the_way_to_one(ask: Callable[..., object], value: object, way_out: str) -> None:
+def test_errors_for_objects_that_are_not_events_say_how_to_get_one(
+    ask: Callable[..., object], value: object, way_out: str
+) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"is not a privacy event; .*{way_out}"):
         ask(value, 1e-6)

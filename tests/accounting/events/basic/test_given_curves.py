@@ -96,7 +96,7 @@ def test_renyi_curve_bounds_what_lies_between(seed):
     assert math.isinf(event.zcdp_rho()) and math.isinf(event.pure_epsilon()) and not event.has_profile()
 
 
-def test_renyi_curve_takes_each_point_as_a_bound_by_itself():
+def test_each_point_of_a_renyi_curve_is_a_bound_by_itself():
     event = RenyiCurve((2.0, 3.0, 5.0), (0.5, 9.0, 0.4))  # the last one bounds all before it
     np.testing.assert_allclose(event.rdp(np.array([1.5, 2.0, 3.0, 4.0, 5.0])), 0.4, rtol=1e-12)
     # on the chord of (α − 1)·ε between 2 and 5, (1, 1·0.1) to (4, 4·0.4)
@@ -167,7 +167,7 @@ def test_one_order_alone_has_the_rho_of_that_order_alone():
 
 
 @pytest.mark.statistical
-def test_infinite_losses():
+def test_infinite_losses_count_in_delta():
     event = DiscretePair((0.5, 0.5, 0.0), (0.4, 0.5, 0.1))
     assert math.isinf(event.pure_epsilon()) and np.isinf(event.rdp(ORDERS)).all()
     assert delta(event, 3.0).upper == pytest.approx(0.1, rel=1e-9)
@@ -210,7 +210,7 @@ def test_one_point_is_the_worst_approximate_dp_pair(e, d):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_pair_that_keeps_to_the_profile_is_worse(seed):
+def test_no_pair_within_the_profile_is_worse(seed):
     p, q = random_pair(np.random.default_rng(seed))
     points = np.linspace(0, 2, 7)
     claimed = [larger_hockey_stick(p, q, e) for e in points]
@@ -267,7 +267,7 @@ def test_dense_samples_of_the_gaussian_curve_come_close():
     assert event.failure_delta() < 1e-9
 
 
-def test_perfect_privacy_and_none():
+def test_perfect_privacy_and_no_privacy_are_curves():
     assert TradeOff((0.0, 0.5, 1.0), (1.0, 0.5, 0.0)).failure_delta() == 0.0
     assert delta(TradeOff((0.0, 0.5, 1.0), (1.0, 0.5, 0.0), polygon=True), 0.0).upper == 0.0
     assert delta(PrivacyProfile((0.0,), (0.0,)), 0.0).upper == 0.0
@@ -276,7 +276,7 @@ def test_perfect_privacy_and_none():
 
 
 @pytest.mark.parametrize("event", [PrivacyProfile((0.5,), (0.01,)), TradeOff((0.0, 0.5), (1.0, 0.2), polygon=True)])
-def test_groups_take_the_chain(event):
+def test_groups_are_charged_along_a_chain(event):
     assert event.at(3) == event.at(2.1) == Chain(event, 3) and event.at(0.4) == event
     assert delta(event.at(2), 0.5).upper > delta(event, 0.5).upper
 
@@ -321,7 +321,7 @@ def test_a_part_of_a_step_between_laws_is_a_whole_one(event):
         (lambda: TradeOff((0.5,), (0.2, 0.1)), "false_negative_rates"),
     ],
 )
-def test_what_is_no_curve_is_refused(build, argument):
+def test_invalid_curves_are_refused(build, argument):
     with pytest.raises(InvalidArgumentError, match=rf"^{argument}="):
         build()
 
@@ -340,7 +340,7 @@ def test_rho_is_that_of_the_range_of_losses():
     assert event.zcdp_rho() == pytest.approx(0.05**2 / 2, rel=1e-9)
 
 
-def test_a_polygon_goes_on_to_the_corner_where_nothing_is_given():
+def test_a_polygon_extends_to_the_corner_beyond_its_points():
     given, whole = TradeOff((0.5,), (0.125,), polygon=True), TradeOff((0.0, 0.5), (1.0, 0.125), polygon=True)
     for eps in AT:
         # the polygon meets its mirror image at α = β = 4/11, the only corner of their maximum: δ(ε) = 1 − β − e^ε·α
@@ -366,7 +366,7 @@ def test_losses_of_outcomes_are_rounded_up_however_unlikely_they_are(small):
             assert exact <= found <= exact + 1e-12
 
 
-def test_outcomes_that_tell_nothing_cost_nothing():
+def test_outcomes_of_equal_probability_cost_nothing():
     event = DiscretePair((0.25, 0.75), (0.25, 0.75))
     assert (event.rdp(ORDERS) == 0.0).all() and epsilon(event, 0.0).upper == 0.0
 
@@ -383,7 +383,7 @@ def test_many_outcomes_take_the_larger_order_on_a_grid():
 
 
 @pytest.mark.parametrize("event", [PrivacyProfile((0.0,), (1.0,)), TradeOff((0.0,), (0.0,))])
-def test_what_fails_for_certain_costs_nothing_else(event):
+def test_a_certain_failure_has_no_further_cost(event):
     """There is no other case whose losses could count."""
     assert event.failure_delta() == 1.0
     assert event.pure_epsilon() == 0.0

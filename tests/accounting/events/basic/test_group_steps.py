@@ -66,7 +66,7 @@ def test_a_chain_of_gaussian_steps_is_one_gaussian_step(length, goal):
 
 @pytest.mark.parametrize("length", [2, 5])
 @pytest.mark.parametrize("eps", [0.0, 0.5, 2.0])
-def test_gaussian_delta(length, eps):
+def test_the_delta_of_a_chain_of_gaussian_steps_is_the_closed_form(length, eps):
     exact = delta(Gaussian(3 / length), eps).upper
     got = delta(chain(Gaussian(3.0), length), eps, bracket=True)
     assert got.lower is not None
@@ -96,7 +96,7 @@ def test_approximate_steps_have_the_known_delta(length):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_no_chain_of_laws_is_easier_to_tell_apart(seed):
+def test_no_chain_of_laws_exceeds_the_bound(seed):
     rng = np.random.default_rng(seed)
     chained = laws(rng, 3, spread=0.5)
     grid = np.linspace(0, 3, 31)
@@ -160,7 +160,7 @@ def test_any_event_has_a_chain_in_every_curve(event):
     assert four.lower <= four.upper <= 1.001 * four.lower
 
 
-def test_a_chain_of_laplace_steps_is_no_cheaper_than_one_of_twice_the_distance():
+def test_a_chain_of_laplace_steps_costs_at_least_one_step_of_twice_the_distance():
     # Laplace noise has its own rule, twice the distance: the generic one must not beat it.
     for eps in (0.0, 0.2, 0.6):
         exact = -math.expm1((eps - 1 / 1.5) / 2)
@@ -181,7 +181,7 @@ def test_failure_is_charged_along_the_chain():
     assert delta(chain(NonPrivate(), 2), 3.0).upper == 1.0
 
 
-def test_refusals_and_edges():
+def test_chains_without_a_rule_are_refused():
     with pytest.raises(UnsupportedEventError, match="qualifies"):
         chain(Failure(1e-6), 2)
     with pytest.raises(UnsupportedEventError, match="qualifies"):

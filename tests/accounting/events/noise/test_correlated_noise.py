@@ -105,7 +105,7 @@ def test_prefix_sums_by_the_square_root_and_by_the_identity():
     assert isinstance(matrix_mechanism(np.eye(2), noise_multiplier=1.0, noise="laplace"), Laplace)
 
 
-def test_fixed_epochs():
+def test_fixed_epochs_agree_with_enumeration():
     assert fixed_epochs(6, 2) == ((0, 3), (1, 4), (2, 5))
     assert fixed_epochs(1, 1) == ((0,),)
     c = np.tril(np.ones((6, 6)))
@@ -117,7 +117,7 @@ def test_fixed_epochs():
 @pytest.mark.statistical
 @pytest.mark.parametrize("branching", [2, 3, 5])
 @pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 8, 9, 26, 27, 100])
-def test_a_leaf_lies_in_as_many_nodes_as_there_are_levels(steps, branching):
+def test_a_leaf_lies_in_one_node_per_level(steps, branching):
     encoder = tree_encoder(steps, branching=branching)
     levels = tree_levels(steps, branching=branching)
     assert encoder.sum(axis=0).max() == levels
@@ -160,7 +160,7 @@ def test_trees_of_several_epochs_add_up():
     st.integers(1, 3),
     st.floats(0.1, 10),
 )
-def test_laws_of_sensitivities(rows, count, gap, factor):
+def test_sensitivities_scale_and_grow_with_participations(rows, count, gap, factor):
     c = np.array(rows)
     value = matrix_sensitivity(c, participations=count, separation=gap)
     assert value <= matrix_sensitivity(c, participations=count + 1, separation=gap) * (1 + 1e-12)
@@ -204,6 +204,6 @@ def test_bad_arguments_are_refused(call):
         call()
 
 
-def test_nothing_that_is_read_moves_nothing():
+def test_an_empty_query_has_sensitivity_zero():
     assert matrix_sensitivity(np.zeros((0, 3))) == 0.0 == matrix_sensitivity(np.zeros((2, 0)), norm="l1")
     assert tree_aggregation([], noise_multiplier=1.0) == NO_EVENT

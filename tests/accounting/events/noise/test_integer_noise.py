@@ -305,7 +305,7 @@ def exact_skellam_rdp(variance, shift, order, reach):
 @pytest.mark.statistical
 @pytest.mark.parametrize("variance", [0.2, 3.0, 60.0])
 @pytest.mark.parametrize("shift", [1, 3])
-def test_skellam_rdp(variance, shift):
+def test_skellam_rdp_is_above_the_exact_sum_and_close(variance, shift):
     orders = np.array([1.001, 1.5, 2.0, 7.0, 40.0])
     event = Skellam(variance, distance=shift, coordinates=1)
     for order, value in zip(orders, event.rdp(orders), strict=True):
@@ -347,7 +347,7 @@ def test_renyi_divergence_of_masses_that_may_be_off_is_no_smaller(order):
 
 
 @pytest.mark.parametrize("shift", [1, 3, 70])
-def test_what_a_skellam_table_may_be_off_by_is_charged(monkeypatch, shift):
+def test_the_error_of_a_skellam_table_is_charged(monkeypatch, shift):
     """A table whose masses are all too small by as much as it admits bounds no less than the right one."""
     orders = np.array([1.5, 4.0, 9.0])
     exact = _skellam_renyi(30.0, shift, orders)
@@ -453,7 +453,7 @@ def test_discrete_gaussian_counts_at_the_variance_calibrated_for_gaussian_noise(
 
 
 @pytest.mark.parametrize(("claim", "exact"), [(1, 1.61), (2, 15.25)])
-def test_a_sum_of_narrow_discrete_gaussian_shares_is_no_discrete_gaussian(claim, exact):
+def test_a_sum_of_narrow_discrete_gaussian_shares_is_not_a_discrete_gaussian(claim, exact):
     variance = 2 / gaussian_mu(claim, 1e-5) ** 2
     total = DiscreteGaussian(math.sqrt(variance / 200)).noise().sum_of(200)
     got = epsilon(compose((total, 2)), 1e-5).upper
@@ -525,7 +525,7 @@ def test_log_concave_noise_on_one_integer_in_both_directions(law, size):
             IntegerNoise(np.log(law)).at(size)
 
 
-def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_failure():
+def test_a_lack_of_log_concavity_is_charged_to_the_failure_probability():
     """A law and its log-concave majorant agree within e^η in each of three coordinates, before and after the shift."""
     heights, dent = -np.abs(np.arange(-4.0, 5.0)), 8e-10
     heights[[2, 6]] -= dent  # of a straight line
@@ -539,7 +539,7 @@ def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_failure():
         assert ends * mp.exp(6 * dent * (1 - 1e-5)) <= charged <= ends * mp.exp(6 * dent) * (1 + 1e-13)
 
 
-def test_what_a_law_lacks_of_log_concavity_is_charged_to_its_losses():
+def test_a_lack_of_log_concavity_is_charged_to_the_losses():
     """One step of a straight line of slope 1 begins at its height and ends in a dent, or begins in it."""
     heights, dent = -np.abs(np.arange(-6.0, 7.0)), 8e-10
     heights[3] -= dent
@@ -567,13 +567,13 @@ def test_the_least_concave_majorant_is_the_largest_of_all_chords(heights, seed):
     assert hull(y) == pytest.approx(np.array([max(chord) for chord in chords]), abs=1e-12)
 
 
-def test_a_rho_beyond_the_domain_is_none():
+def test_a_rho_beyond_the_domain_is_not_stated():
     top = field_checks.LARGEST**2
     assert known_rho(top) == top and known_rho(math.nextafter(top, math.inf)) == math.inf
     assert DiscreteGaussian(1.0).at(1e100).zcdp_rho() < math.inf == DiscreteGaussian(0.5).at(1e100).zcdp_rho()
 
 
-def test_uniform_noise_only_fails():
+def test_uniform_noise_has_only_a_failure_probability():
     event = IntegerNoise(np.log(np.full(10, 0.1)))
     assert event.failure_delta() == pytest.approx(0.1)
     assert event.pure_epsilon() == pytest.approx(0.0, abs=1e-14)
@@ -640,7 +640,7 @@ EVENTS = [DiscreteLaplace(2.0), DiscreteGaussian(1.5), Skellam(3.0), DiscreteGau
 
 
 @pytest.mark.parametrize("event", EVENTS)
-def test_distances(event):
+def test_distances_multiply_and_are_rounded_to_integers(event):
     assert event.at(0) == NO_EVENT
     assert event.at(2).at(3) == event.at(6)
     assert event.at(0.5).at(2) == event
@@ -651,7 +651,7 @@ def test_distances(event):
     assert hash(event) == hash(event.at(1))
 
 
-def test_far_apart():
+def test_huge_distances_keep_their_cost():
     assert DiscreteLaplace(1.0).at(1e100).pure_epsilon() == 1e100
     assert DiscreteLaplace(1.0).at(1e9 + 0.5).pure_epsilon() == 1e9 + 1
     assert DiscreteGaussian(1.0).at(1e60).zcdp_rho() >= 5e119
@@ -676,7 +676,7 @@ def test_curves_agree_with_each_other(event):
         assert epsilon(event, target, method="rdp").upper <= epsilon(event, target, method="zcdp").upper * (1 + 1e-9)
 
 
-def test_spreads_are_all_integer_vectors_that_can_not_grow():
+def test_spreads_list_all_maximal_integer_vectors():
     for square, coordinates in [(1, None), (7, None), (13, None), (12, 2), (26, 3), (50, 1), (30, 4)]:
         found = spreads(square, coordinates)
         brute: set[tuple[int, ...]] = set()
@@ -731,7 +731,7 @@ def test_steepest_finds_a_slope_in_the_middle():
     assert exact > 1.5 * float(curve(np.array([1 + 1e-9]))[0])
 
 
-def test_no_slope_is_looked_for_where_there_can_be_none():
+def test_no_slope_is_searched_where_none_exists():
     tried: list[float] = []
 
     def nothing(orders):
@@ -805,7 +805,7 @@ def test_more_vectors_than_can_be_tried_are_not_listed(coordinates, square):
 
 
 @pytest.mark.parametrize("shift", [1, 3, 70])
-def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
+def test_the_error_of_a_table_is_charged_to_its_shifted_law(shift):
     """Whatever the errors are within their bounds, P's masses and the profile are no smaller than the true law's."""
     true = np.log(laws.discrete_laplace(9.0, 80))
     error = 1e-3
@@ -824,7 +824,7 @@ def test_what_a_table_may_be_off_by_is_charged_to_its_shifted_law(shift):
 
 
 @pytest.mark.parametrize("event", [DiscreteGaussian, DiscreteLaplace, Skellam])
-def test_what_a_second_number_would_mean_has_to_be_said(event):
+def test_a_second_positional_argument_is_refused(event):
     with pytest.raises(TypeError):
         event(1.0, 2)
 
@@ -876,7 +876,7 @@ def test_wide_noise_of_several_numbers_composes_and_joins_a_group() -> None:
     assert epsilon(several, 1e-6).upper == pytest.approx(epsilon(Gaussian(10.0 / math.sqrt(5)), 1e-6).upper, rel=2e-2)
 
 
-def test_what_wide_noise_neglects_is_charged_inside_other_events_too():
+def test_the_neglected_mass_of_wide_noise_is_charged_inside_other_events():
     """A law of losses leaves failures out, so that the event itself has to state its own."""
     wide, narrow = DiscreteGaussian(40.0, distance=2.0), DiscreteGaussian(1.5, distance=2.0)
     assert wide.failure_delta() == _NEGLECTED > 0.0 and narrow.failure_delta() == 0.0

@@ -129,14 +129,14 @@ def test_more_distance_costs_more(eps, gamma, d, growth):
         assert delta(near, level).upper <= delta(far, level).upper * (1 + 1e-4) + 1e-9
 
 
-def test_far_away_it_is_any_pure_mechanism():
+def test_at_large_distances_its_profile_is_that_of_pure_dp():
     event = Staircase(0.002).at(500)
     assert event.pure_epsilon() == pytest.approx(1.0)
     assert delta(event, 0.0).upper == pytest.approx(math.tanh(0.5), rel=1e-6)
     assert event.zcdp_rho() <= 0.5
 
 
-def test_distances():
+def test_distances_of_repeated_scaling_multiply():
     event = Staircase(1.0, gamma=0.4)
     assert event.at(0) == NO_EVENT and event.at(1) == event
     twice: Any = event.at(2)
@@ -149,7 +149,7 @@ def test_epsilons_out_of_range_are_refused(epsilon):
         Staircase(epsilon)
 
 
-def test_which_number_is_which_has_to_be_said():
+def test_parameters_are_keyword_arguments():
     with pytest.raises(TypeError):
         Staircase(1.0, 0.5)  # type: ignore[call-arg]
 

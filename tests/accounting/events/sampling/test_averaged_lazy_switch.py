@@ -92,7 +92,7 @@ def test_one_certain_ratio_is_the_plain_decision() -> None:
     assert (event.pure_epsilon(), event.zcdp_rho()) == (plain.pure_epsilon(), plain.zcdp_rho())
 
 
-def test_gaussian_ratios_known_value() -> None:
+def test_gaussian_ratios_agree_with_a_known_value() -> None:
     """p = 0.003, K the absolute value of a normal number of deviation 1.41e-4: 0.103 at 1e-6, where 0.37 is the worst
     K but for 5e-14."""
     grid = math.sqrt(2.0) * 1e-4 * np.linspace(0.0, 7.6, 77)[1:]
@@ -102,7 +102,7 @@ def test_gaussian_ratios_known_value() -> None:
     assert epsilon(LazySwitchDecision(0.997, float(grid[-1])), 1e-6).upper > 0.3
 
 
-def test_groups_and_caps() -> None:
+def test_distances_scale_log_ratios_up_to_the_cap() -> None:
     event = AveragedSwitchDecision(0.9, (0.1, 0.2, 0.3), (0.5, 0.25, 0.01), 0.5)
     twice, capped = event.at(1.5), event.at(2.0)
     assert isinstance(twice, AveragedSwitchDecision) and twice.log_ratios == pytest.approx((0.15, 0.3, 0.45))
@@ -167,6 +167,6 @@ def test_second_decision_of_a_group_cannot_be_averaged() -> None:
         ((0.5, (0.1, 0.2), (0.5, 0.1), 0.15), "log_ratio_cap"),
     ],
 )
-def test_refused_arguments(arguments: tuple[object, ...], name: str) -> None:
+def test_bad_arguments_are_refused(arguments: tuple[object, ...], name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         AveragedSwitchDecision(*arguments)  # type: ignore[arg-type]

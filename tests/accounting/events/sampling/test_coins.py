@@ -210,7 +210,7 @@ def test_input_mix_is_for_replacement_alone():
 @pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.01, 0.99), st.floats(0.01, 3.0), st.floats(0.0, 1.0))
-def test_input_mix_laws(p, eps, share):
+def test_input_mix_cost_grows_with_probability_and_order(p, eps, share):
     event, at = InputMix(p, PureDP(eps)), share * eps
     assert delta(event, at).upper <= delta(PureDP(eps), at).upper * (1 + 1e-6)
     assert delta(InputMix(p**2, PureDP(eps)), at).upper >= delta(event, at).upper * (1 - 1e-6)
@@ -336,7 +336,7 @@ def test_secret_assignment_by_enumeration_of_permutations(readers):
     assert event.pure_epsilon() < revealed.pure_epsilon()
 
 
-def test_secret_assignment_is_sampling_without_replacement_of_what_is_used():
+def test_secret_assignment_is_sampling_without_replacement():
     event = secret_assignment([0.05, 0.1], [PureDP(2.0), PureDP(1.0)])
     assert event.pure_epsilon() == pytest.approx(math.log1p(0.15 * math.expm1(2.0)), rel=1e-9)
     assert secret_assignment([0.5, 0.5], [PureDP(2.0), PureDP(1.0)]) == assignment(
@@ -365,7 +365,7 @@ def largest_of_two(draws, p):
     ("draws", "p", "expected"),
     [(10, 0.05, 0.191), (100, 0.01, 0.0197), pytest.param(1000, 0.2, 0.183, marks=pytest.mark.statistical)],
 )
-def test_public_coin_numbers(draws, p, expected):
+def test_public_coins_agree_with_known_numbers(draws, p, expected):
     odds = largest_of_two(draws, p)
     counts = np.flatnonzero(odds > 1e-30)
     mus = counts / draws * MU
@@ -461,7 +461,7 @@ def test_rho_of_an_input_mix_is_above_its_curve(probability, inner):
     assert event.zcdp_rho() <= 0.5 * event.pure_epsilon() ** 2
 
 
-def test_divergences_without_bound_stay_so():
+def test_unbounded_divergences_stay_infinite():
     event = RenyiCurve((1.5, 2.0), (0.1, 0.2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -522,7 +522,7 @@ def test_an_input_mix_of_several_records(distance):
     assert mix.at(distance).pure_epsilon() == pytest.approx(worst, rel=1e-12)
 
 
-def test_the_rest_of_a_secret_assignment_is_not_rounded_up():
+def test_the_replacement_probability_of_a_secret_assignment_is_rounded_down():
     for share in np.linspace(0.01, 0.49, 97).tolist():
         event = secret_assignment([share, share / 2], [Gaussian(1.0), Gaussian(2.0)])
         assert isinstance(event, InputMix)

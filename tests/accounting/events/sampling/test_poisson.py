@@ -144,7 +144,7 @@ def test_cells_hold_exact_masses_far_into_the_tails(q, mu, direction):
 
 
 @pytest.mark.statistical
-def test_rdp_rows_of_tensorflow_privacy():
+def test_rdp_agrees_with_rows_of_tensorflow_privacy():
     """240 rows; the peer's value is exact up to rounding, which is larger than 1e-9 where the divergence is tiny."""
     below = []
     with DATA.open() as file:
@@ -438,7 +438,7 @@ def test_composition_against_the_inverted_moment_function(q, sigma, n, at):
     assert at * (1 - 1e-4) <= exact <= at * (1 + 1e-9)
 
 
-def test_opacus_and_published_values():
+def test_bounds_agree_with_opacus_and_published_values():
     """Opacus' accountants_test.py: PRV 6.777395712150674; its GDP, in (6.59, 6.60), is below the truth."""
     steps = 2249
     got = epsilon(compose((PoissonSampled(0.04, Gaussian(1.5)), steps)), 1e-5).upper
@@ -458,7 +458,7 @@ def test_group_of_a_sampled_gaussian_is_a_binomial_mixture(k, expected):
 
 
 @pytest.mark.statistical
-def test_groups_of_other_accesses_and_of_many_records():
+def test_groups_of_other_events_are_sampled_more_often():
     three: Any = PoissonSampled(0.1, Laplace(2.0)).at(3)
     assert three == PoissonSampled(three.probability, Laplace(2.0 / 3))
     pure: Any = PoissonSampled(0.1, PureDP(0.2)).at(3)
@@ -505,7 +505,7 @@ MIXED = compose(Gaussian(2.0), Laplace(1.0))
 
 
 @pytest.mark.parametrize("inner", [MIXED, compose((Laplace(4.0), 5)), BoundedRange(1.0), ApproximateDP(0.5, 1e-5)])
-def test_any_access_may_be_sampled(inner):
+def test_every_event_may_be_sampled(inner):
     """Two curves of different origin agree on which is an upper bound, and sampling gains in both directions."""
     event = PoissonSampled(0.1, inner)
     law = [epsilon(compose((way, 20)), 1e-3).upper for way in event.directions()]
@@ -533,7 +533,7 @@ def test_a_sampled_composition_is_the_composed_loss_and_not_the_composed_sample(
         assert exact * (1 - 2e-3) <= got <= exact * (1 + 2e-2)
 
 
-def test_nested_samples_are_one():
+def test_nested_samples_are_one_sample():
     twice, once = PoissonSampled(0.2, PoissonSampled(0.1, Laplace(1.0))), PoissonSampled(0.02, Laplace(1.0))
     for way, nested in zip(once.directions(), twice.directions(), strict=True):
         assert epsilon(nested, 1e-4).upper == pytest.approx(epsilon(way, 1e-4).upper, rel=1e-4)
@@ -568,7 +568,7 @@ def test_rdp_is_monotone(q, more, sigma, order, k):
 
 
 @pytest.mark.statistical
-def test_extreme_parameters_give_bounds_or_refusals():
+def test_extreme_parameters_give_bounds_or_typed_errors():
     for q, sigma in itertools.product([1e-300, 1e-12, 0.5, 1 - 1e-15], [1e-100, 1e-3, 1e3, 1e100]):
         event = PoissonSampled(q, Gaussian(sigma))
         curve = event.rdp(_GRID)
@@ -579,7 +579,7 @@ def test_extreme_parameters_give_bounds_or_refusals():
         assert event.at(3).rdp(np.array([2.0]))[0] >= event.rdp(np.array([2.0]))[0] * (1 - 1e-9)
 
 
-def test_certain_and_impossible_samples():
+def test_probabilities_one_and_zero_give_the_event_and_nothing():
     for inner in (Gaussian(1.3), Laplace(0.7), MIXED, ZCDP(0.3), ApproximateDP(0.2, 1e-6)):
         always, never = PoissonSampled(1, inner), PoissonSampled(0, inner)
         orders = np.array([1.2, 2.0, 30.0])
@@ -592,7 +592,7 @@ def test_certain_and_impossible_samples():
     assert delta(PoissonSampled(0.01, ApproximateDP(1.0, 1e-3)), 5.0).upper == pytest.approx(1e-5, rel=1e-9)
 
 
-def test_curves_without_a_profile():
+def test_events_without_a_profile_have_the_other_curves():
     event = PoissonSampled(0.05, ZCDP(0.1))
     assert not event.has_profile() and event.zcdp_rho() == 0.1
     orders = np.array([2.0, 3.0, 40.0])
@@ -605,7 +605,7 @@ def test_curves_without_a_profile():
     assert (event.rdp(fractional) >= exact * (1 - 1e-9)).all() and (event.rdp(fractional) <= exact * 2).all()
 
 
-def test_relations_and_arguments():
+def test_relations_and_arguments_are_checked():
     event = PoissonSampled(0.1, Gaussian(1.0))
     assert event.accepts(Adjacency.ADD_OR_REMOVE_ONE) and event.accepts(Adjacency.REPLACE_WITH_NULL)
     assert not event.accepts(Adjacency.REPLACE_ONE)
@@ -614,7 +614,7 @@ def test_relations_and_arguments():
         MixtureOfGaussians((0.0, 1.0), cast(Any, [[0.5, 0.5]]), 1.0)
 
 
-def test_native_events_there_and_back():
+def test_native_events_survive_a_round_trip():
     for native in (P(0.1, G(2.0)), P(0.2, Self(L(3.0), 4)), Self(P(0.1, G(2.0)), 9)):
         event = from_dp_event(native)
         assert to_dp_event(event) == native and from_dp_event(to_dp_event(event)) == event
@@ -626,7 +626,7 @@ def test_native_events_there_and_back():
     assert delta(from_dp_event(P(0.25, dp_accounting.NonPrivateDpEvent())), 1.0).upper == pytest.approx(0.25)
 
 
-def test_a_sampled_group_that_nobody_draws_costs_nothing_more():
+def test_a_sampled_group_at_probability_zero_costs_nothing():
     assert PoissonSampled(0.0, Gaussian(1.0)).at(3) == PoissonSampled(0.0, Gaussian(1.0))
 
 
@@ -643,7 +643,7 @@ def test_uneven_changes_of_a_sample_are_refused():
 
 
 @pytest.mark.parametrize("k, q", [(257, 0.1), (400, 0.01), (5000, 0.5)])
-def test_the_number_sampled_from_a_large_group_is_never_put_lower(k, q):
+def test_the_number_sampled_from_a_large_group_is_never_underestimated(k, q):
     law, at = binomial(k, q), np.arange(0, k + 1, max(1, k // 50))
     centres, weights = np.array(law.centres), np.array(law.weights)
     above = np.array([weights[centres >= x].sum() for x in at])

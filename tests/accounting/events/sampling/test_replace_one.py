@@ -312,7 +312,7 @@ def test_mixture_of_gaussians_is_attained_on_the_line(sensitivities, probabiliti
     assert (event.rdp(ORDERS) == np.maximum(*(way.rdp(ORDERS) for way in event.directions()))).all()
 
 
-def test_mixtures_that_are_no_mixtures():
+def test_degenerate_mixtures_are_gaussians_or_nothing():
     assert MixtureOfGaussians((2.0,), (1.0,), 4.0, "removal").pair() == GaussianPair(0.5)
     assert MixtureOfGaussians((2.0, 1.0), (1.0, 0.0), 4.0, "addition").pair() == GaussianPair(0.5)
     none = MixtureOfGaussians((0.0, 0.0), (0.4, 0.6), 4.0)
@@ -400,7 +400,7 @@ def test_replace_one_agrees_with_dp_accounting(event, count, at):
         PoissonSampledReplace(0.2, PureDP(0.1), 2),
     ],
 )
-def test_curves_of_a_replacement_agree(event):
+def test_curves_of_a_replacement_agree_with_each_other(event):
     many = compose((event, 10))
     values = {m: epsilon(many, 1e-5, method=m).upper for m in ("pld", "rdp", "zcdp", "pure")}
     assert values["pld"] <= min(values.values()) * (1 + 1e-9)
@@ -425,7 +425,7 @@ def test_sampled_failures_are_rounded_up(sample):
         assert Fraction(event.failure_delta()) >= Fraction(float(q)) * Fraction(inner.failure_delta())
 
 
-def test_a_truncated_batch_of_everybody_is_not_free():
+def test_a_truncated_batch_at_probability_one_costs_at_least_the_event():
     """Sampled with probability 1: who is in the data is in the batch, unless it is cut."""
     certain = epsilon(TruncatedPoissonSampled(3, 1.0, 3, 1.0), 1e-5).upper
     assert certain >= epsilon(Gaussian(1.0), 1e-5).upper * (1 - 1e-9)
@@ -455,7 +455,7 @@ def test_rho_of_a_sampled_pure_event_is_above_its_divergences(eps):
         assert event.zcdp_rho() >= worst / order
 
 
-def test_an_added_component_that_is_often_nothing_costs_little_at_large_orders():
+def test_a_mostly_zero_component_costs_little_at_large_orders():
     """N(0, 1) against a mixture that holds it with weight w: no loss is above -ln w."""
     event = MixtureOfGaussians((0.0, 1.0, 3.0), (0.5, 0.3, 0.2), 1.0, "addition")
     assert (event.rdp(np.array([50.0, 1e6])) <= math.log(2) * (1 + 1e-12)).all()
@@ -468,7 +468,7 @@ def test_failures_are_sampled_too():
     assert delta(SampledWithoutReplacement(100, 10, NonPrivate()), 0.0).upper == pytest.approx(0.1)
 
 
-def test_relations_groups_and_arguments():
+def test_relations_groups_and_arguments_are_checked():
     without, replaced = SampledWithoutReplacement(10, 2, Gaussian(1.0)), PoissonSampledReplace(0.1, Gaussian(1.0))
     for event in (without, replaced):
         assert event.accepts(Adjacency.REPLACE_ONE) and not event.accepts(Adjacency.ADD_OR_REMOVE_ONE)
@@ -496,7 +496,7 @@ def test_relations_groups_and_arguments():
             make()
 
 
-def test_native_events_there_and_back():
+def test_native_events_survive_a_round_trip():
     assert from_dp_event(Wor(10, 2, G(1.0)), Relation.REPLACE_ONE) == SampledWithoutReplacement(10, 2, Gaussian(0.5))
     assert from_dp_event(P(0.1, G(1.0)), Relation.REPLACE_ONE) == PoissonSampledReplace(0.1, Gaussian(1.0))
     for native in (Mixture(2.0, (0, 1), (0.5, 0.5)), Truncated(10, 0.1, 3, 2.0)):
@@ -517,14 +517,14 @@ def test_native_events_there_and_back():
 
 
 @pytest.mark.parametrize(("rate", "batch"), [(0.0, 3), (0.5, 0)])
-def test_a_truncated_sample_of_nobody_costs_nothing(rate, batch):
+def test_a_truncated_sample_of_size_zero_costs_nothing(rate, batch):
     event = TruncatedPoissonSampled(10, rate, batch, 1.0)
     assert epsilon(event, 0.0).upper == 0.0 and event.zcdp_rho() == 0.0
 
 
 @pytest.mark.parametrize(("rate", "batch"), [(0.0, 3), (0.5, 0), (0.3, 3), (0.9, 9), (1e-9, 5)])
 @pytest.mark.parametrize("upper", [True, False])
-def test_a_truncated_sample_is_cut_or_is_not(rate, batch, upper):
+def test_branches_of_a_truncated_sample_have_total_mass_one(rate, batch, upper):
     event = TruncatedPoissonSampled(10, rate, batch, 1.0, "removal")
     assert math.fsum(weight for weight, _ in event._branches()) == pytest.approx(1.0, abs=1e-11)
     law = discretise(event, 0.01, upper)
@@ -578,7 +578,7 @@ def test_a_truncated_sample_of_either_direction_covers_both(upper):
 @pytest.mark.parametrize(
     "sample", [lambda e: PoissonSampledReplace(1.0, e), lambda e: SampledWithoutReplacement(5, 5, e)]
 )
-def test_a_sample_of_everybody_is_no_sample(sample):
+def test_a_sample_of_all_records_costs_what_the_event_costs(sample):
     inner = compose(Laplace(1.0), PureDP(0.5))  # a composition has no pair of its own
     event = sample(inner)
     whole = inner.at(2) if isinstance(event, PoissonSampledReplace) else inner  # a record leaves and another one joins
@@ -678,7 +678,7 @@ def test_the_losses_of_a_law_lie_between_the_ends_of_its_support(masses):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("direction", ["removal", "addition"])
-def test_a_sample_of_one_direction_asks_for_that_of_the_access(direction):
+def test_a_sample_uses_the_same_direction_of_its_event(direction):
     sensitivities, probabilities = (0.0, 1.0, 3.0), (0.5, 0.3, 0.2)
     both = PoissonSampled(0.3, MixtureOfGaussians(sensitivities, probabilities, 1.0), direction)
     one = PoissonSampled(0.3, MixtureOfGaussians(sensitivities, probabilities, 1.0, direction), direction)

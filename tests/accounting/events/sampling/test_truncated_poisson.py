@@ -107,7 +107,7 @@ EVENTS = {
         (5, 0.8, 3, 1.5),
     ],
 )
-def test_no_cut_sample_is_told_apart_more_easily(relation, count, rate, batch, sigma):
+def test_no_truncated_sample_exceeds_its_bound(relation, count, rate, batch, sigma):
     event = EVENTS[relation](count, rate, batch, sigma)
     ways = event.directions()
     assert len(ways) == (1 if relation is Relation.REPLACE_ONE else 2)
@@ -140,7 +140,7 @@ def test_dp_accounting_is_never_below_the_truth_nor_far_below_us(relation):
 
 
 @pytest.mark.statistical
-def test_two_steps_may_swap_the_worlds():
+def test_two_steps_may_have_opposite_directions():
     """Replace-one has no direction: the record whose vector is up in one step may be down in the next."""
     count, rate, batch, sigma = 3, 0.5, 1, 1.0
     held, other = (output((v, [True] * 3), rate, batch) for v in ([1.0, -1.0, -1.0], [-1.0] * 3))
@@ -165,7 +165,7 @@ def test_native_events_have_a_meaning_under_every_relation(relation):
     assert 0.9 * theirs < ours <= theirs * (1 + 1e-6)
 
 
-def test_what_is_never_cut_is_a_poisson_sample():
+def test_a_sample_that_is_never_truncated_is_a_poisson_sample():
     event = TruncatedPoissonSampledReplace(100, 0.1, 100, 1.0)
     exact = epsilon(PoissonSampledReplace(0.1, Gaussian(1.0)), 1e-5, bracket=True).lower
     assert exact is not None and exact <= epsilon(event, 1e-5).upper <= exact * (1 + 1e-5)
@@ -173,7 +173,7 @@ def test_what_is_never_cut_is_a_poisson_sample():
     assert event.rdp(orders) == pytest.approx(PoissonSampledReplace(0.1, Gaussian(1.0)).rdp(orders), rel=1e-9)
 
 
-def test_a_replacement_out_of_additions_and_removals():
+def test_a_graph_under_add_or_remove_answers_a_replacement():
     """From a graph that is stated under add-or-remove-one."""
     event = TruncatedPoissonSampled(50, 0.1, 6, 2.0)
     graph = AccountantGraph().source("s").release("r", event, reads=["s"], count=3)
@@ -182,7 +182,7 @@ def test_a_replacement_out_of_additions_and_removals():
 
 
 @pytest.mark.parametrize("kind", EVENTS.values())
-def test_groups_are_refused_with_a_way_out(kind):
+def test_groups_are_refused_with_a_remedy(kind):
     with pytest.raises(UnsupportedEventError, match="no rule for 2 records, .* PoissonSampled"):
         kind(50, 0.1, 6, 2.0).at(2)
     assert kind(50, 0.1, 6, 2.0).at(0.5) == kind(50, 0.1, 6, 2.0)

@@ -75,20 +75,20 @@ def test_no_two_boxes_meet_and_lines_run_to_the_right(drawn: tuple[list[str], li
             assert all(y0 <= one.y or y0 >= one.y + one.height for one in inside)
 
 
-def test_a_line_over_columns_has_two_points_in_each() -> None:
+def test_a_line_that_crosses_columns_has_two_points_in_each() -> None:
     names = [f"n{i}" for i in range(4)]
     found = layout({name: [name] for name in names}, [*itertools.pairwise(names), ("n0", "n3")])
     assert len(found.lines["n0", "n1"]) == 2 and len(found.lines["n0", "n3"]) == 2 + 2 * 2
 
 
-def test_a_column_of_nodes_that_are_joined_to_none_is_about_the_middle() -> None:
+def test_a_column_of_unconnected_nodes_is_centred() -> None:
     sizes = {"a": (1.0, 30.0), "b": (1.0, 10.0), "c": (1.0, 50.0)}
     middle = _heights([["a", "b"], ["c"]], {"a": [], "b": [], "c": []}, sizes)
     assert middle["a"] - 15.0 == pytest.approx(-(middle["b"] + 5.0)) and middle["c"] == pytest.approx(0.0)
 
 
 @given(st.lists(st.floats(-1e3, 1e3), max_size=12))
-def test_the_nearest_values_that_do_not_fall(values: list[float]) -> None:
+def test_isotonic_values_are_the_nearest_non_decreasing_ones(values: list[float]) -> None:
     nearest = optimize.isotonic_regression(values).x if values else np.zeros(0)
     np.testing.assert_allclose(_isotonic(values), nearest, atol=1e-9)
 
@@ -103,7 +103,7 @@ def test_wide_characters_take_twice_the_room() -> None:
     assert text_width("漢字") == text_width("kana") == 2 * text_width("ab")
 
 
-def test_the_drawing_is_xml_and_says_in_words_what_it_shows() -> None:
+def test_the_drawing_is_xml_and_has_a_text_description() -> None:
     root = ElementTree.fromstring(to_svg(graph(), delta=1e-6))
 
     assert root.tag == f"{SVG}svg" and root.attrib["role"] == "img"
@@ -148,14 +148,14 @@ def test_costs_are_rounded_up_and_the_bar_is_the_share() -> None:
     assert "inf" in to_svg(plain, spent={"a": math.inf, "b": 0.0})
 
 
-def test_the_picture_of_the_face_is_this_drawing() -> None:
+def test_draw_graph_returns_this_drawing() -> None:
     picture: Any = hs.draw_graph(graph(), delta=1e-6, view="press")
     assert picture == picture._repr_svg_() == to_svg(graph(), delta=1e-6, view="press") != hs.draw_graph(graph())
     with pytest.raises(InvalidArgumentError, match="delta"):
         hs.draw_graph(graph(), delta=-1.0)
 
 
-def test_hostile_names_are_text() -> None:
+def test_hostile_names_are_escaped() -> None:
     bad = AccountantGraph().source(HOSTILE).release("r", Laplace(1.0), reads=[HOSTILE])
     text = to_svg(bad)
 
@@ -163,7 +163,7 @@ def test_hostile_names_are_text() -> None:
     assert ElementTree.fromstring(text) is not None
 
 
-def test_an_empty_graph_and_one_too_large() -> None:
+def test_empty_graphs_are_drawn_and_too_large_ones_refused() -> None:
     assert ElementTree.fromstring(to_svg(AccountantGraph())).tag == f"{SVG}svg"
     large = AccountantGraph()
     for i in range(MOST_NODES):
@@ -174,7 +174,7 @@ def test_an_empty_graph_and_one_too_large() -> None:
         to_svg(large)
 
 
-def test_a_view_charges_what_it_sees() -> None:
+def test_a_view_shows_the_cost_of_what_it_sees() -> None:
     assert charged(graph()) == ("mean", "histogram", "answers")
     assert charged(graph(), "press") == ("mean", "histogram")
     every, some = costs(graph(), 1e-6), costs(graph(), 1e-6, view="press")

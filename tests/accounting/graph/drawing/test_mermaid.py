@@ -59,14 +59,14 @@ def test_a_release_costs_what_it_would_cost_alone():
     }
 
 
-def test_a_release_counts_for_the_source_that_pays_most():
+def test_a_release_is_charged_to_the_source_with_the_largest_cost():
     both = AccountantGraph().source("a").source("b")
     both = both.transform("twice", reads=["b"], stability={("records", "l1"): 2.0})
     both = both.release("r", Laplace(1.0), reads=["a", "twice"])
     assert costs(both, 0.0) == {"r": 2.0}
 
 
-def test_releases_say_what_they_cost():
+def test_releases_show_their_cost():
     text = to_mermaid(graph().release("leak", NonPrivate(), reads=["clinic"]), delta=0.0)
     assert "ε = 1.5" in text and "3 blocks" in text and "3 times" in text and "records → l2: ×0.5" in text
     assert "ε = inf" in text
@@ -78,7 +78,7 @@ def test_without_delta_nothing_is_evaluated():
     assert "ε" not in to_mermaid(replace)
 
 
-def test_mermaid_text():
+def test_the_text_is_a_valid_mermaid_flowchart():
     small = AccountantGraph().source("a", 2).release('r "1"', PureDP(0.25), reads=["a"]).post("p", reads=['r "1"'])
     assert to_mermaid(small, delta=0.0) == (
         "flowchart LR\n"
@@ -113,7 +113,7 @@ def test_the_shipped_example_is_valid_and_loads():
     assert math.isfinite(again.epsilon(1e-6).upper)
 
 
-def test_what_is_written_is_valid():
+def test_written_files_satisfy_the_schema():
     assert valid(graph_schema(), graph().to_json())
     assert valid(guarantee_schema(), graph().guarantee(group=2, view="press").to_json())
     assert valid(graph_schema(), AccountantGraph().to_json())
@@ -134,7 +134,7 @@ def test_what_is_written_is_valid():
         lambda data: data["views"][0].pop("sees"),
     ],
 )
-def test_the_schema_refuses_what_loading_refuses(edit):
+def test_the_schema_refuses_files_that_loading_refuses(edit):
     data = json.loads(graph().to_json())
     edit(data)
     assert not valid(graph_schema(), json.dumps(data))
@@ -151,7 +151,7 @@ def test_every_event_has_a_schema():
         assert set(events[name]["properties"]) == {"type", *(field.name for field in attrs.fields(cls))}
 
 
-def test_a_type_is_described_and_one_without_a_json_form_is_refused():
+def test_literal_types_have_a_schema_and_bytes_are_refused():
     assert schema._type(Literal["add", "remove"]) == {"enum": ["add", "remove"]}
     with pytest.raises(TypeError, match="no JSON form"):
         schema._type(bytes)
@@ -163,7 +163,7 @@ def test_the_schemas_are_written_by_running_the_module(tmp_path):
     assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == files()
 
 
-def test_costs_of_a_view_that_is_not_there():
+def test_an_unknown_view_is_refused():
     assert "histogram" in costs(graph(), 1e-6, view="press")
     with pytest.raises(GraphError, match="no view 'nobody': choose one of 'press'"):
         costs(graph(), 1e-6, view="nobody")

@@ -92,7 +92,7 @@ def test_markdown_shows_texts_as_they_are(name: str) -> None:
 
 
 @given(st.text())
-def test_markdown_text_is_one_paragraph_of_that_text(text: str) -> None:
+def test_text_in_markdown_stays_one_paragraph(text: str) -> None:
     tokens = MARKDOWN.parse(markdown_text(text))
     expected = " ".join("".join(c for c in " ".join(text.split()) if c.isprintable()).split())
 
@@ -128,7 +128,7 @@ def test_a_guarantee_shows_upper_bounds_and_a_verdict_lower_ones() -> None:
     )
 
 
-def test_what_can_not_be_computed_does_not_break_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cost_that_cannot_be_computed_does_not_break_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     guarantee = graph().guarantee()
 
     def fail(*_: object, **__: object) -> None:
@@ -150,7 +150,7 @@ def test_a_graph_computes_nothing_and_is_the_same_every_time(monkeypatch: pytest
 
 
 @pytest.mark.statistical
-def test_representations_need_no_further_package() -> None:
+def test_representations_need_no_extra() -> None:
     code = (
         "import sys\n"
         "for name in ('matplotlib', 'jinja2', 'rich', 'plotext', 'click'): sys.modules[name] = None\n"

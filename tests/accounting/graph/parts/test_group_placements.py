@@ -174,7 +174,7 @@ def test_replacements_are_those_of_the_worst_one_or_two_blocks(drawn, pinned):
     leading=st.booleans(),
 )
 @settings(deadline=None, max_examples=150)
-def test_every_placement_is_dominated_and_none_is_made_up(windows, size, group, leading):
+def test_every_placement_is_dominated_by_a_kept_one_that_exists(windows, size, group, leading):
     """By the distances, release by release; where an event merges, a sum of several may take their place."""
     found = worst(tuple(Window(*row) for row in windows), size, group, leading=leading)
     exact = {}
@@ -214,7 +214,7 @@ def fits(room, rest):
     windows=st.lists(st.tuples(reaches, st.booleans(), st.booleans()), min_size=1, max_size=2), group=st.integers(2, 3)
 )
 @settings(deadline=None, max_examples=60)
-def test_a_long_family_is_as_a_family_long_enough(windows, group):
+def test_a_long_family_costs_what_a_sufficiently_long_one_costs(windows, group):
     """Two that are cut at both ends alike cost the same, but for windows without an end, which grow with the size."""
     finite = [row for row in windows if row[0].first is not None and row[0].last is not None]
     rows = tuple(Window(*row) for row in finite)
@@ -275,7 +275,7 @@ def test_a_family_read_from_both_ends_is_bounded():
         AccountantGraph.from_json(graph.to_json().replace("1000000", "100000000")).guarantee()
 
 
-def test_two_families_have_a_limit_together():
+def test_the_limit_on_placements_is_shared_by_all_families():
     graph = AccountantGraph()
     for name in ("s", "t", "u"):
         graph = graph.source(name, 100).release(f"of {name}", Concave(0.5), reads=[name], reach=Reach(0, 29))
@@ -288,20 +288,20 @@ def test_two_families_have_a_limit_together():
 
 
 @pytest.mark.parametrize("group, truth", [(1, 2.0), (2, 4.0), (3, 6.0)])
-def test_a_record_reaches_two_releases_and_no_more(group, truth):
+def test_a_group_costs_at_most_two_releases_per_record(group, truth):
     graph = AccountantGraph().source("s", 4).release("r", Laplace(1.0), reads=["s"], reach=Reach(0, 1))
     assert graph.guarantee(group=group).epsilon(0).upper == pytest.approx(truth, rel=1e-12)
 
 
 @pytest.mark.parametrize("group", [1, 2, 3])
-def test_one_release_that_reads_any_block(group):
+def test_a_release_with_a_reach_beyond_the_family_is_charged_once_per_block(group):
     graph = AccountantGraph().source("s", 2).release("r", Gaussian(2.0), reads=["s"], count=3, reach=Reach(1, 4))
     found = graph.guarantee(group=group).epsilon(1e-3).upper
     mu = group * math.sqrt(3) / 2
     assert exact_gaussian_delta(mu, found) <= 1e-3 <= exact_gaussian_delta(mu, found * (1 - 1e-9))
 
 
-def test_a_coin_of_each_block_costs_more_apart_than_together():
+def test_separate_coins_of_two_blocks_cost_more_than_one_coin():
     """Visible coins: with chance p there is a look at all records at once, or twice the chance of a look at one."""
     p, e = 0.01, 1.0
     graph = AccountantGraph().source("s", 9).release("r", VisibleMixture(p, PureDP(e)), reads=["s"], reach=SAME)
@@ -313,7 +313,7 @@ def test_a_coin_of_each_block_costs_more_apart_than_together():
     assert guarantee.delta(0.0).upper == pytest.approx(exact, rel=1e-6)
 
 
-def test_replacing_a_sampled_record_is_no_group_of_two():
+def test_replacing_a_sampled_record_is_not_a_group_of_two():
     """Of two changed records that a release reads, one leaves and one enters."""
     event = PoissonSampled(0.1, Gaussian(1.0))
     graph = AccountantGraph().source("s", 5).release("r", event, reads=["s"], reach=SAME)
@@ -336,7 +336,7 @@ def test_a_transform_loses_the_direction_of_a_replacement():
     assert move.event() == parallel(*event.at(2).directions(), event.replaced(1, 1))
 
 
-def test_what_leads_for_one_block_leads_for_no_group_in_several():
+def test_a_release_that_leads_for_one_block_does_not_lead_for_groups():
     """A group of which one block alone meets the decision, while another block is read, perhaps before it."""
     event = AveragedSwitchDecision(0.99, (0.01, 0.02, 0.1), (0.5, 0.01, 1e-9))
     graph = AccountantGraph(Adjacency.REPLACE_ONE, pinned=True).source("s", 2)
@@ -354,7 +354,7 @@ def test_what_leads_for_one_block_leads_for_no_group_in_several():
     assert apart and not any(charge.leading for move in apart for charge in move.charges)
 
 
-def test_a_reach_is_no_longer_than_numbers_are_exact():
+def test_a_reach_beyond_exact_integers_is_refused():
     with pytest.raises(InvalidArgumentError, match="^first="):
         Reach(-(2**60), 0)
 
@@ -393,7 +393,7 @@ def test_one_access_at_a_sum_costs_what_two_accesses_do(event):
             assert delta(once, at).upper >= float(delta(twice, at, bracket=True).lower or 0.0) * (1 - 1e-6)
 
 
-def test_what_does_not_merge_does_not_say_so():
+def test_events_whose_groups_cost_less_are_not_marked_superadditive():
     event = VisibleMixture(0.01, PureDP(1.0))
     assert not event.superadditive and not compose(event, Gaussian(1.0)).superadditive
     assert delta(event.at(2), 0.0).upper < 0.9 * delta(compose((event, 2)), 0.0).upper

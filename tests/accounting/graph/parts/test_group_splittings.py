@@ -18,7 +18,7 @@ def test_a_group_is_split_over_sources_in_every_way_once(total, parts):
     assert Counter(compositions(total, parts)) == Counter(every)
 
 
-def test_no_sources_have_no_splitting():
+def test_a_group_over_no_sources_has_no_splitting():
     assert list(compositions(2, 0)) == []
 
 
@@ -29,7 +29,7 @@ def test_a_group_is_split_over_blocks_in_every_way_once(total, most_parts):
     assert Counter(partitions(total, most_parts)) == Counter(wanted)
 
 
-def test_too_many_splittings_are_refused_before_they_are_made():
+def test_too_many_splittings_are_refused_in_advance():
     assert len(list(compositions(139, 3))) == 9870
     with pytest.raises(GraphError, match="group=140 over 3 sources"):
         next(compositions(140, 3))

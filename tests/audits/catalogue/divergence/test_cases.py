@@ -96,7 +96,7 @@ def test_a_calibrated_pair_is_attained() -> None:
         assert exact_epsilon(GaussianDP(mu), DELTA) == pytest.approx(exact_epsilon(estimator.event(), DELTA), rel=1e-9)
 
 
-def test_symbols_of_one_cohort_are_asked_for_once() -> None:
+def test_symbols_of_one_cohort_are_collected_once() -> None:
     """K9: repeats can't be expressed, and draws are merged."""
     with pytest.raises(InvalidArgumentError, match="names a symbol twice"):
         evolve(two_symbols(), symbols=[0, 0])
@@ -169,7 +169,7 @@ ATTACKS: list[tuple[str, float, int]] = [
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "epsilon", "trials"), ATTACKS)
-def test_an_attack_finds_what_is_expected_and_no_more(name: str, epsilon: float, trials: int) -> None:
+def test_an_attack_finds_exactly_the_expected_bound(name: str, epsilon: float, trials: int) -> None:
     """Of the best threshold, fixed beforehand: at least 70 % of the table's bound, and at most the claim.
 
     False alarms: 4.3e-7 for the first (exact binomial sums), 5e-7 a side for the second, whose level is 1e-6. The twin
@@ -191,7 +191,7 @@ EASY = [(2.0, 1e-5, 10**6), (4.0, 1e-5, 10**5), (0.5, 0.05, 10**5), (2.0, 0.05, 
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "trials"), EASY)
-def test_an_attack_finds_what_is_expected_at_other_targets(epsilon: float, delta: float, trials: int) -> None:
+def test_an_attack_finds_the_expected_bound_at_other_targets(epsilon: float, delta: float, trials: int) -> None:
     """As above, for the one number of the log-dominated scene. False alarms: 1.2e-8 at most, and 1e-6."""
     estimator = trusted(one_symbol(), epsilon=epsilon, delta=delta)
     mu = mu_of(epsilon, delta)

@@ -348,7 +348,7 @@ def test_the_bias_of_counts_per_client(multiplier: float, bias: float) -> None:
     assert found == pytest.approx(bias, abs=0.05)
 
 
-def test_what_the_printed_sum_and_the_inverted_ratio_estimate() -> None:
+def test_the_printed_sum_and_the_inverted_ratio_estimate_other_quantities() -> None:
     """K3: -KL. K19: the multiplier's term has a mean of lambda*chi2(Pi || P), which should be 0."""
     assert _added() == pytest.approx(-kl(PI, P), abs=1e-12)
     linear = _inverted(1.0) - _inverted(0.0)
@@ -357,7 +357,7 @@ def test_what_the_printed_sum_and_the_inverted_ratio_estimate() -> None:
     assert average.sums(data)[1] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_estimators_refuse_what_mutants_do() -> None:
+def test_estimators_refuse_the_settings_of_mutants() -> None:
     """K4, K5: noise for less than the sensitivity. K14: too few answers. K26: a modulus that is too small."""
     for estimator in (logged(), rare()):
         with pytest.raises(InvalidArgumentError, match="is for a sensitivity below"):

@@ -50,7 +50,7 @@ def test_a_root_record_nearly_attains_the_printed_epsilon(experts: int, expected
     assert epsilon_at(root_target(one_phase(scale=4.0, experts=experts))) == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_secret_order_hides_what_amplification_says_and_more() -> None:
+def test_a_secret_order_costs_at_most_the_amplified_epsilon() -> None:
     """Two thirds of 1024 losses are read: 0.656, within 0.763."""
     secret = one_phase(scale=8.0 / 682, doublings=10, batch=682, assignment="secret")
     certified = secret.graph().guarantee(view="output").epsilon(0.0).upper
@@ -71,7 +71,7 @@ def test_colluding_clients_leave_the_loss_of_one(clients: int) -> None:
 
 
 @pytest.mark.statistical
-def test_no_known_noise_tells_more_than_the_certificate() -> None:
+def test_known_noise_never_exceeds_the_certificate() -> None:
     """Given the others' noise, whatever it is, winners of two leaves lose at most 1; a constant loses the most."""
     rng, up = np.random.default_rng(1), np.full(8, 0.5)
     up[0] = -0.5
@@ -84,7 +84,7 @@ def test_no_known_noise_tells_more_than_the_certificate() -> None:
     assert 0.9 < most <= 1.0 + 1e-9
 
 
-def test_a_right_child_costs_twice_what_is_printed() -> None:
+def test_a_right_child_costs_twice_the_printed_epsilon() -> None:
     """R/lambda = 2 at the printed scale; 5.3 (1) doubles it. With a record's correction clipped, hardly anything."""
     kinked = KinkedLosses(kink=0.8)
     printed = one_phase(scale=4.0, family=kinked, smoothness=None)
@@ -209,7 +209,7 @@ def test_targets_are_checked() -> None:
 
 
 @pytest.mark.statistical
-def test_cases_say_what_they_are() -> None:
+def test_names_of_cases_agree_with_claims_and_truths() -> None:
     for name, case in CASES.items():
         assert case.name.startswith("learner/") and case.broken == ("[" in name)
         assert name.split("[")[0] in CASES
@@ -257,7 +257,7 @@ def experiment() -> Any:
 
 
 @pytest.mark.statistical
-def test_what_a_million_runs_find(experiment: Any) -> None:
+def test_a_million_runs_find_the_expected_bounds(experiment: Any) -> None:
     """Golden: the specification's rows, 95 % Clopper-Pearson, except where its estimate is too high (23 draws)."""
     found = {name: compute() for name, (_, compute) in experiment.ROWS.items() if "messages" not in name}
     expected = {
@@ -276,7 +276,7 @@ def test_what_a_million_runs_find(experiment: Any) -> None:
     assert experiment.found_at_most(0.0, 0.5) == 0.0 == experiment.found_at_most(1e-9, 0.0)
 
 
-def test_a_report_says_what_does_not_hold(experiment: Any) -> None:
+def test_a_report_names_failed_checks(experiment: Any) -> None:
     """Twin: with 100 runs a broken learner is not refuted."""
     names, rows = ("fed-stoch-root", "fed-svt-thresholds[no noise]"), ("limited updates, d = 2",)
     cells = experiment.Cells()
@@ -287,7 +287,7 @@ def test_a_report_says_what_does_not_hold(experiment: Any) -> None:
 
 
 @pytest.mark.statistical
-def test_messages_show_more_than_is_claimed_of_them(experiment: Any) -> None:
+def test_messages_exceed_their_claim(experiment: Any) -> None:
     """Ten coordinates at the noise of one: 10^6 runs find 3.1, of 5, where 1 is claimed.
 
     That they find less than 2.5 has a probability far below 1e-6: the event's is 0.006, seen 6,000 times. Twin: d = 2.

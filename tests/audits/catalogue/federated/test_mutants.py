@@ -184,7 +184,7 @@ def test_there_are_all_twenty_five() -> None:
 # --- what is refused beforehand --------------------------------------------------------------------------------------
 
 
-def test_mutants_that_can_not_be_built() -> None:
+def test_mutants_that_cannot_be_built_are_refused() -> None:
     """M5, M7, M9: equal seeds, a batch of more losses than there are (Corollary 1), losses out of range."""
     four = one_phase(scale=4.0, clients=4)
     with pytest.raises(InvalidArgumentError, match="seeds"):

@@ -67,7 +67,7 @@ def _claim(name: str) -> Claim:
 
 
 @pytest.mark.parametrize(("name", "view"), CORRECT)
-def test_oracle_acquits_the_correct_learner(name: str, view: View) -> None:
+def test_oracle_does_not_exceed_the_claim_of_the_correct_learner(name: str, view: View) -> None:
     exact, claim = lazy_target(LEARNERS[name], view=view).exact(), _claim(name)
     for epsilon, delta in claim.points:
         assert exact.delta(epsilon)[0] <= delta
@@ -77,7 +77,7 @@ def test_oracle_acquits_the_correct_learner(name: str, view: View) -> None:
 
 
 @pytest.mark.parametrize(("name", "mutation", "view"), BROKEN)
-def test_oracle_convicts_the_mutants(name: str, mutation: Mutation, view: View) -> None:
+def test_oracle_exceeds_the_claim_of_the_mutants(name: str, mutation: Mutation, view: View) -> None:
     exact, claim = lazy_target(LEARNERS[name], mutation, view=view).exact(), _claim(name)
     certain = mutation in ("no fake switches", "decisions every round") and name != "l2p, two rounds"
     assert (exact.epsilon(DELTA)[0] == math.inf) == certain
@@ -89,7 +89,7 @@ def test_oracle_convicts_the_mutants(name: str, mutation: Mutation, view: View) 
         assert samples_needed(exact, point) > 10 * samples_needed(exact, claim)
 
 
-def test_every_mutant_is_convicted_somewhere() -> None:
+def test_every_mutant_exceeds_its_claim_in_some_setting() -> None:
     assert {mutation for _, mutation, _ in BROKEN} == set(MUTATIONS)
 
 
@@ -190,7 +190,7 @@ def test_counts_and_switches_follow_their_exact_laws(variant: Variant, mutation:
             assert abs((seen == value).mean() - mass) <= allowed
 
 
-def test_unclipped_target_takes_what_the_correct_one_refuses() -> None:
+def test_unclipped_target_accepts_losses_that_the_correct_one_refuses() -> None:
     learner = LEARNERS["l2p"]
     first, second = learner.worst_case_neighbours()
     LazyTarget(learner=learner, neighbours=(2 * first, second), mutation="unclipped losses")
@@ -204,7 +204,7 @@ def test_unclipped_target_takes_what_the_correct_one_refuses() -> None:
 @pytest.mark.parametrize(
     "arguments", [{"mutation": "no noise"}, {"view": "black box"}, {"excess": 0.5}, {"excess": math.nan}]
 )
-def test_refusals(arguments: dict[str, object]) -> None:
+def test_bad_arguments_are_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
         lazy_target(LEARNERS["l2p"], **arguments)  # type: ignore[arg-type]
 
@@ -234,7 +234,7 @@ def test_views_without_an_exact_law_are_refused() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "view"), CORRECT)
-def test_audit_acquits_the_correct_learner(name: str, view: View) -> None:
+def test_audit_does_not_refute_the_correct_learner(name: str, view: View) -> None:
     """At confidence 1 - 1e-6."""
     target = lazy_target(LEARNERS[name], view=view)
     verdict = audit(
@@ -250,7 +250,7 @@ def test_audit_acquits_the_correct_learner(name: str, view: View) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "mutation", "view"), BROKEN)
-def test_audit_convicts_the_mutants(name: str, mutation: Mutation, view: View) -> None:
+def test_audit_refutes_the_mutants(name: str, mutation: Mutation, view: View) -> None:
     """At confidence 1 - 1e-6, with four times the samples needed; and never beyond the exact epsilon."""
     confidence, claim = 1 - 1e-6, _claim(name)
     target = lazy_target(LEARNERS[name], mutation, view=view)

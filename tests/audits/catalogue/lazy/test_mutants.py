@@ -157,7 +157,7 @@ def test_marginals_show_wrong_ratios_and_wrong_measures(
 
 
 @pytest.mark.statistical
-def test_late_draws_are_no_privacy_defect() -> None:
+def test_late_draws_are_not_a_privacy_defect() -> None:
     first, second = (_as(Shifted, chain, lag=1) for chain in _chains(B))
     late, correct = exact_loss(first, second).epsilon(1e-2)[0], exact_loss(*_chains(B)).epsilon(1e-2)[0]
     assert late == pytest.approx(4.809, abs=1e-3) and late < correct == pytest.approx(4.818, abs=1e-3)
@@ -274,7 +274,7 @@ def _together(chain: LazyChain, rng: np.random.Generator, runs: int) -> Transcri
 
 
 @pytest.mark.parametrize("learner", [B, evolve(B, fake_switch_probability=0.02)], ids=["B", "B, small p"])
-def test_more_draws_than_paid_for_are_counted(learner: LazyExperts) -> None:
+def test_draws_beyond_the_budget_are_counted(learner: LazyExperts) -> None:
     """Redraws of both kinds per boundary are within the event log's; an inverted coin's and a tied shadow's are not."""
     stream, runs, rng = learner.worst_case_neighbours()[0], 400, np.random.default_rng(31)
     assert not _undercharged(learner, _drawn(learner.simulate(stream, rng, runs)))
@@ -360,7 +360,7 @@ class Normalised(LazyChain):
 
 
 @pytest.mark.parametrize("kind", [LazyChain, Normalised])
-def test_normalised_coins_read_a_person_for_ever(kind: type[LazyChain]) -> None:
+def test_normalised_coins_depend_on_a_person_in_all_later_rounds(kind: type[LazyChain]) -> None:
     """Which boundaries have different coins in the two worlds, to the last bit, given the state."""
     losses = np.tile([[1.0, 0.0], [0.0, 1.0]], (10, 1))
     other = losses.copy()
@@ -416,7 +416,7 @@ def actions_claim() -> tuple[LazyExperts, Claim]:
 
 
 @pytest.mark.statistical
-def test_published_shadow_exceeds_what_is_claimed_of_actions(actions_claim: tuple[LazyExperts, Claim]) -> None:
+def test_published_shadow_exceeds_the_claim_for_actions(actions_claim: tuple[LazyExperts, Claim]) -> None:
     learner, claim = actions_claim
     full, seen = exact_loss(*_chains(learner)), exact_actions_loss(*_chains(learner))
     assert claim.epsilon == pytest.approx(2.609, abs=2e-3)
@@ -427,7 +427,7 @@ def test_published_shadow_exceeds_what_is_claimed_of_actions(actions_claim: tupl
 
 
 @pytest.mark.statistical
-def test_audit_tells_a_published_shadow_from_a_hidden_one(actions_claim: tuple[LazyExperts, Claim]) -> None:
+def test_audit_distinguishes_a_published_shadow_from_a_hidden_one(actions_claim: tuple[LazyExperts, Claim]) -> None:
     learner, claim = actions_claim
     for view in ("actions", "run"):
         target = lazy_target(learner, view=view)

@@ -10,10 +10,10 @@
 | | the points' law is off by 0.45, 0.13, less than 0.05 | Kolmogorov-Smirnov |
 | | on a drift: delta(3) = 0.30 of one decision, claimed 0.16 | audit of the actions |
 
-The last mutant is not betrayed by the worst pair of streams: steps that have not converged bring in less of the changed
-loss, too (``test_unconverged_draws_tell_less``). But points and shadows that lag behind a drift of losses, each by its
-own past, lie farther apart than those that follow it, and a decision tells the more of the loss the farther they are.
-No plan takes such a sampler, since it has no certificate (lazy_convex).
+The worst pair of streams does not show the last mutant, because steps that have not converged also depend less on the
+changed loss (``test_unconverged_draws_reveal_less``). But if losses drift, points and shadows lag behind it by
+different amounts. They are then farther apart than points that follow the drift, and a decision reveals more of the
+loss the farther they are apart. No plan accepts such a sampler, since it has no certificate (lazy_convex).
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _metropolis(learner: LazyConvex, losses: LinearLosses, grid: FloatArray, ste
 
 @pytest.mark.parametrize("kind", ["langevin", "metropolis"])
 @pytest.mark.parametrize("steps", [1, 5])
-def test_unconverged_draws_tell_less(kind: str, steps: int) -> None:
+def test_unconverged_draws_reveal_less(kind: str, steps: int) -> None:
     """Given the point they start from, they are harder to tell apart than exact draws, which are mu-GDP."""
     mu = 0.5
     learner = _learner(3, mu, 0.3, 6.0)

@@ -96,7 +96,7 @@ def test_sparse_vector_loops_follow_the_same_law(form: SparseVectorForm) -> None
         assert stats.ks_2samp(first[np.isfinite(first)], looped).pvalue > ALPHA
 
 
-def test_a_law_that_is_off_is_told() -> None:
+def test_a_wrong_law_is_detected() -> None:
     """The power of the two tests above: a query scale that is 10 % too small."""
     found = lyu_form(6, 1.0)(QUERIES, np.random.default_rng(1), RUNS)
     off = SparseVectorForm(threshold=1.0, threshold_scale=2.0, query_scale=1.8, halts_after=None)
@@ -119,12 +119,12 @@ def test_law_agrees_with_adaptive_quadrature() -> None:
         assert found == pytest.approx(whole, abs=1e-9)
 
 
-def test_sequences() -> None:
+def test_sequences_are_complete_and_distinct() -> None:
     assert len(sequences(10, 1)) == 11 and len(sequences(10, 2)) == 56 and len(sequences(4, None)) == 16
     assert len(np.unique(sequences(10, 2), axis=0)) == 56
 
 
-def test_compared_numbers_lose_what_the_closed_form_says() -> None:
+def test_compared_numbers_have_the_loss_of_the_closed_form() -> None:
     """All queries rise by 1: m/scale one way, c/scale the other; see ``largest_losses`` for the proof."""
     form = lyu_form(3, 1.0, halts_after=2)
     assert form.largest_losses([0.0] * 6, [1.0] * 6) == pytest.approx((6 / 4, 2 / 4))
@@ -215,7 +215,7 @@ def test_largest_exponential_of_two_in_closed_form() -> None:
     assert ding_form(2, 1.0).law([0.0, 3.0])[0] == pytest.approx(math.exp(-1.5) / 2, rel=1e-12)
 
 
-def test_values_of_noisy_max_lose_what_is_said() -> None:
+def test_values_of_noisy_max_have_the_stated_loss() -> None:
     """Form 3: the ratio of distribution functions, (F(v)/F(v - 1))^5, below all queries; form 4 has a floor."""
     three, four = ding_form(3, 1.0), ding_form(4, 1.0)
     low, high = [0.0] * 5, [1.0] * 5
@@ -233,7 +233,7 @@ def test_values_of_noisy_max_lose_what_is_said() -> None:
             form.epsilon(*pair)
 
 
-def test_laplace_vectors() -> None:
+def test_laplace_vectors_follow_their_law() -> None:
     rng = np.random.default_rng(7)
     one = LaplaceVector(scale=2.0)(3.0, rng, RUNS)
     assert one.shape == (RUNS,) and stats.kstest(one, stats.laplace(3.0, 2.0).cdf).pvalue > ALPHA

@@ -209,7 +209,7 @@ def test_the_bounds_that_a_tuned_attack_can_expect(what: str) -> None:
     assert (max(bounds) > 1.0) == what.startswith("M")
 
 
-def test_an_attack_finds_what_is_expected_and_no_more() -> None:
+def test_an_attack_finds_exactly_the_expected_bound() -> None:
     """1e5 runs a side, gap 6: a bound of at least .65 at 99 %, where .86 is expected, and at most 1 at 1 - 1e-6.
 
     The first fails with probability 5e-7, by binomial quantiles; the second with 1e-6. The twin is M4 at gap 3, which
@@ -269,7 +269,7 @@ def test_several_rounds_stay_below_their_curve(rounds: int) -> None:
 # --- no smoothness, groups -------------------------------------------------------------------------------------------
 
 
-def test_privacy_needs_no_smoothness() -> None:
+def test_privacy_does_not_need_smoothness() -> None:
     """F40: transcripts are the same whatever sigma is declared, and point masses cost no more than the claim.
 
     At one point every query is at an end of its range, so all scores that move fall: a choice tells only half of its
@@ -284,7 +284,7 @@ def test_privacy_needs_no_smoothness() -> None:
 
 
 @pytest.mark.parametrize("moved", [1, 2, 3, 5])
-def test_groups_cost_what_the_graph_says(moved: int) -> None:
+def test_groups_cost_the_epsilon_of_the_graph(moved: int) -> None:
     """F41: exact; the claim for one is exceeded by any larger group."""
     learner, pair = canary(moved=moved)
     loss = FirstRound.of(learner, pair).epsilon()
@@ -316,7 +316,7 @@ def test_no_two_neighbours_of_a_net_lie_further_apart_than_epsilon(scene: Any) -
     assert worst[0] > 0.6
 
 
-def test_what_is_learned_from_a_net_tells_no_more_than_the_net() -> None:
+def test_a_predicate_learned_from_a_net_reveals_no_more_than_the_net() -> None:
     learner, pair = labelled()
     law = net_law(learner.net, pair)
     learned = law.grouped(LearnedFrom(learner)(learner.net.candidates()))

@@ -347,7 +347,7 @@ def test_altered_without_alterations_is_the_learner() -> None:
     np.testing.assert_allclose(ours.measurements, own.measurements, atol=1e-12)
 
 
-def test_what_is_published_is_a_function_of_the_transcript() -> None:
+def test_published_values_are_a_function_of_the_transcript() -> None:
     """F37: a run's law, to the bit, is that of its transcript, which knows no records; and no result holds any."""
     learner, pair = windowed(rounds=4)
     for records in pair:
@@ -378,7 +378,7 @@ def test_the_true_losses_of_the_printed_range() -> None:
     assert found == pytest.approx([1.0, 2.0], rel=1e-9)
 
 
-def test_pythagoras_does_not_tell_a_projection_from_cutting() -> None:
+def test_the_pythagorean_inequality_does_not_distinguish_a_projection_from_cutting() -> None:
     """M13: KL(z || w) >= KL(z || Pw) + KL(Pw || w) for smooth z holds for both, so it is the caps that have to be seen.
 
     With c the divisor's inverse the difference is the sum over cut cells of (z - c cap) ln(cap/w): no term is negative.

@@ -43,7 +43,7 @@ def test_the_report_has_bracket_method_and_cost_per_node(graph: Path) -> None:
     assert not any(line.endswith(" ") for line in result.stdout.splitlines())
 
 
-def test_what_is_printed_is_no_smaller_than_what_was_computed(graph: Path) -> None:
+def test_printed_bounds_are_at_least_the_computed_ones(graph: Path) -> None:
     result = run("account", str(graph), "--delta", "1e-6")
     upper = AccountantGraph.from_json(graph.read_text(encoding="utf-8")).guarantee().epsilon(1e-6).upper
 
@@ -53,7 +53,7 @@ def test_what_is_printed_is_no_smaller_than_what_was_computed(graph: Path) -> No
 
 
 @pytest.mark.parametrize("delta", ["1e-6", "1e-3"])
-def test_json(graph: Path, tmp_path: Path, delta: str) -> None:
+def test_json_has_the_result(graph: Path, tmp_path: Path, delta: str) -> None:
     result = run("account", str(graph), "--delta", delta, "--json", str(tmp_path / "out.json"))
 
     assert result.exit_code == 0 and "wrote " in result.stderr
@@ -129,18 +129,18 @@ def test_an_empty_graph_costs_nothing(tmp_path: Path) -> None:
         (b"\xff\xfe", "not UTF-8"),
     ],
 )
-def test_bad_graphs(tmp_path: Path, content: bytes, said: str) -> None:
+def test_bad_graphs_are_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "bad.json").write_bytes(content)
 
     assert_refused(run("account", str(tmp_path / "bad.json"), "--delta", "0"), said)
 
 
 @pytest.mark.parametrize("delta", ["nan", "inf", "-1", "2", "abc", "", "1.0000001"])
-def test_bad_delta(graph: Path, delta: str) -> None:
+def test_bad_deltas_are_refused(graph: Path, delta: str) -> None:
     assert_refused(run("account", str(graph), "--delta", delta), "--delta", "expected a number")
 
 
-def test_bad_paths(graph: Path, tmp_path: Path) -> None:
+def test_bad_paths_are_refused(graph: Path, tmp_path: Path) -> None:
     assert_refused(run("account", str(tmp_path), "--delta", "0"), "can't be read")
     assert_refused(run("account", "missing.json", "--delta", "0"), "there is no such file")
     assert_refused(run("account", str(graph), "--delta", "0", "--json", str(tmp_path)), "--json", "is a folder")
@@ -149,7 +149,7 @@ def test_bad_paths(graph: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.statistical
-def test_groups_threat_models_and_what_else_is_certified(tmp_path: Path) -> None:
+def test_groups_threat_models_and_relations_are_reported(tmp_path: Path) -> None:
     built = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"])
     built = built.release("count", Laplace(2.0), reads=["people"]).view("press", sees=["count"])
     file = tmp_path / "graph.json"
@@ -187,7 +187,7 @@ ABOUT = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("relation", ABOUT)
-def test_the_first_line_says_what_the_result_is_about(graph: Path, tmp_path: Path, relation: str) -> None:
+def test_the_first_line_states_relation_unit_and_sampling(graph: Path, tmp_path: Path, relation: str) -> None:
     data = json.loads(graph.read_text(encoding="utf-8")) | {"adjacency": relation}
     graph.write_text(json.dumps(data), encoding="utf-8")
     files = [str(word) for kind in ("json", "html", "markdown") for word in (f"--{kind}", tmp_path / kind)]

@@ -95,7 +95,7 @@ def test_too_few_samples_are_inconclusive_with_a_warning() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("samples", ["20", "20000"])
 @pytest.mark.parametrize("target", ["mymech:correct", "mymech:half_noise"])
-def test_no_output_promises_too_much(folder: Path, target: str, samples: str) -> None:
+def test_no_output_claims_too_much(folder: Path, target: str, samples: str) -> None:
     result = audit(target, "--samples", samples, "--json", "out.json", "--html", "out.html")
 
     everything = result.output + (folder / "out.json").read_text() + (folder / "out.html").read_text()
@@ -125,7 +125,7 @@ def test_exceptions_as_output() -> None:
 
 
 @pytest.mark.statistical
-def test_json_has_the_promised_fields(folder: Path) -> None:
+def test_json_has_the_documented_fields(folder: Path) -> None:
     result = audit("mymech:half_noise", "--samples", "20000", "--delta", "1e-6", "--json", "out.json")
 
     written = strict_json((folder / "out.json").read_text(encoding="utf-8"))
@@ -197,7 +197,7 @@ def test_the_exit_status_survives_a_reader_that_goes_away(folder: Path) -> None:
 
 
 @pytest.mark.statistical
-def test_the_page_stands_alone_and_escapes_what_the_target_says(folder: Path) -> None:
+def test_the_page_is_self_contained_and_escapes_the_targets_text(folder: Path) -> None:
     result = audit("mymech:hostile", "--samples", "2000", "--html", "out.html")
 
     page = (folder / "out.html").read_text(encoding="utf-8")
@@ -222,7 +222,7 @@ def test_a_crash_while_writing_leaves_the_old_result(folder: Path, monkeypatch: 
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith("__")) == ["mymech.py", "out.json"]
 
 
-def test_ctrl_c_says_what_became_of_the_result(folder: Path) -> None:
+def test_ctrl_c_reports_the_state_of_the_result(folder: Path) -> None:
     (folder / "out.json").write_text("old")
 
     result = audit("mymech:interrupted", "--json", "out.json")
@@ -317,7 +317,7 @@ def test_bad_arguments_run_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
         ("mymech:exits", "the target ended the program"),
     ],
 )
-def test_bad_targets(target: str, said: str) -> None:
+def test_bad_targets_are_refused(target: str, said: str) -> None:
     assert_refused(audit(target), "mymech" if "exits" not in target else "ended", said)
 
 
@@ -328,7 +328,7 @@ def test_a_target_that_always_raises() -> None:
     assert "\x1b" not in result.stderr
 
 
-def test_a_target_that_sometimes_raises_is_told_the_counts() -> None:
+def test_the_error_for_a_target_that_sometimes_raises_has_the_counts() -> None:
     result = audit("mymech:sometimes_raises", "--samples", "2000")
 
     assert_refused(result, "three of ten", "runs on d0 and", "on d1")
@@ -375,7 +375,7 @@ def test_workers_change_nothing_but_the_time() -> None:
 
 
 @pytest.mark.statistical
-def test_an_interrupted_audit_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_audit_says_how_to_continue(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.drawing import draws
 
     arguments = ("mymech:correct", "--samples", "40000", "--checkpoint", "kept.npz")
@@ -419,5 +419,5 @@ def test_nothing_of_the_claim_is_optional(args: list[str], said: str) -> None:
         ("--catalogue --list", "hockeystick catalogue list"),
     ],
 )
-def test_what_were_options_are_commands_and_their_names_are_told(words: str, now: str) -> None:
+def test_errors_for_former_options_name_the_new_commands(words: str, now: str) -> None:
     assert_refused(run("audit", *words.split()), "is a command of its own", now)

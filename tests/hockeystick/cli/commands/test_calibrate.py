@@ -59,7 +59,7 @@ def test_laplace_noise_is_the_closed_form() -> None:
     "mechanism",
     ["gaussian", "discrete-gaussian", "discrete-laplace", pytest.param("skellam", marks=pytest.mark.statistical)],
 )
-def test_what_is_found_meets_the_target_and_what_is_rejected_does_not(mechanism: str) -> None:
+def test_the_found_value_meets_the_target_and_the_rejected_one_does_not(mechanism: str) -> None:
     plain = found(mechanism, "--epsilon", 1, "--delta", 1e-5)
     build = MECHANISMS[mechanism].event
 
@@ -128,9 +128,7 @@ def worst_of_all_tables(relation: str, sampling: float | int | None, clip: float
     ("relation", "sampling"),
     [("add", None), ("replace", None), ("null", None), ("add", 0.3), ("null", 0.3), ("replace", 2)],
 )
-def test_what_a_clip_means_under_each_relation_is_what_the_worst_tables_show(
-    relation: str, sampling: float | int | None
-) -> None:
+def test_the_sensitivity_of_a_clip_is_that_of_the_worst_tables(relation: str, sampling: float | int | None) -> None:
     """Exact: as much noise less, and the worst pair of tables would be above the certificate."""
     clip = 0.7
     question = Question(
@@ -173,7 +171,7 @@ def deltas_of_worst_records(sigma: float, steps: int, share: float, moved: float
 
 
 @pytest.mark.statistical
-def test_a_clip_in_batches_of_fixed_size_is_paid_at_twice_its_distance() -> None:
+def test_a_clip_in_batches_of_fixed_size_counts_twice() -> None:
     plain = found(
         "gaussian", "--batch", 5, "--population", 50, "--clip", 0.5, "--epsilon", 2, "--delta", 1e-4, "--count", 4
     )
@@ -186,7 +184,7 @@ def test_a_clip_in_batches_of_fixed_size_is_paid_at_twice_its_distance() -> None
 
 
 @pytest.mark.statistical
-def test_two_doors_to_one_training_run_agree() -> None:
+def test_calibrate_and_the_accountant_agree_on_one_training_run() -> None:
     """What a person types who trains on 256 of 60,000 records, and dp-accounting's own event of it."""
     plain = found(
         *("gaussian", "--batch", 256, "--population", 60000, "--clip", 1),
@@ -235,7 +233,7 @@ ABOUT = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("args", "line"), ABOUT.items(), ids=ABOUT)
-def test_the_first_line_says_what_the_result_is_about(args: str, line: str, tmp_path: Path) -> None:
+def test_the_first_line_states_relation_unit_and_sampling(args: str, line: str, tmp_path: Path) -> None:
     files = [str(word) for kind in ("json", "html", "markdown") for word in (f"--{kind}", tmp_path / kind)]
     result = run(*args.split(), "--epsilon", "1", "--delta", "0.01", *files)
 
@@ -341,7 +339,7 @@ def test_an_open_share_stays_below_one() -> None:
         ("laplace --epsilon 1 --json same --graph same", "the file of another result"),
     ],
 )
-def test_what_is_refused(args: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_options_are_refused(args: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = run(*args.split(), text=template())
 
@@ -352,13 +350,13 @@ def test_what_is_refused(args: str, said: str, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"nodes": [{"name": "?"}]}', '{"nodes": [{"kind": "source", "size": "?"}]}']
 )
-def test_templates_that_are_no_graphs(text: str) -> None:
+def test_templates_that_are_not_graphs_are_refused(text: str) -> None:
     result = run("-", "--epsilon", 1, "--delta", 1e-6, text=text)
 
     assert result.exit_code == 2 and "internal error" not in result.stderr
 
 
-def test_no_value_that_meets_the_target_is_said_so() -> None:
+def test_a_target_that_no_value_meets_is_reported() -> None:
     result = run("-", "--epsilon", 1, text=template(count={"noise_multiplier": "?"}))
 
     assert (

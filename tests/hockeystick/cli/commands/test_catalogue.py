@@ -31,7 +31,7 @@ PAIR = ("zoo/laplace@1", "zoo/svt-5@1")  # a correct case, and one that a thousa
 
 
 @pytest.mark.statistical
-def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
+def test_the_catalogue_distinguishes_correct_from_broken_cases(folder: Path) -> None:
     result = catalogue(*PAIR, "--samples", "2000", "--seed", "7", "--json", "out.json", *SURE)
 
     assert result.exit_code == 0, result.output
@@ -46,7 +46,7 @@ def test_the_catalogue_tells_right_from_wrong(folder: Path) -> None:
     assert written["results"][1]["truth"] == "inf" and written["seed"] == 7
 
 
-def test_the_catalogue_shows_what_it_did_not_expect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_catalogue_shows_unexpected_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.catalogue.parts import cases
 
     monkeypatch.setattr(cases.Case, "target", property(lambda case: lambda data, rng, runs: rng.random(runs)))
@@ -67,7 +67,7 @@ def test_the_catalogue_is_listed() -> None:
     assert "mechanism/laplace[half the scale]" in result.stdout and "zoo/svt-6@0.1" not in result.stdout
 
 
-def test_no_case_of_the_list_is_a_usage_error() -> None:
+def test_a_pattern_without_a_case_is_a_usage_error() -> None:
     assert_refused(run("catalogue", "list", "zoo/none-such"), "matches no case", "hockeystick catalogue list")
 
 
@@ -115,7 +115,7 @@ HANDS = ("--workers", "3", "--backend", "threading")
 
 
 @pytest.mark.statistical
-def test_the_catalogue_on_workers_says_the_same(folder: Path) -> None:
+def test_the_catalogue_on_workers_gives_the_same_results(folder: Path) -> None:
     args = (*PAIR, "zoo/noisy-sum@1", "--samples", "300", "--seed", "7", *SURE)
     here, there = catalogue(*args, "--json", "here.json"), catalogue(*args, *HANDS, "--json", "there.json")
 
@@ -168,7 +168,7 @@ def test_a_lost_case_is_named_and_the_others_are_kept(folder: Path, monkeypatch:
     assert content["complete"] is False and [row["name"] for row in content["results"]] == ["zoo/laplace@1"]
 
 
-def test_ctrl_c_without_a_file_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_without_a_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.catalogue.parts import cases
 
     def interrupted(*_: Any, **__: Any) -> Any:
@@ -206,7 +206,7 @@ def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
         (["--json", "no/folder/x.json"], "there is no folder"),
     ],
 )
-def test_bad_arguments_audit_no_case(folder: Path, args: list[str], said: str) -> None:
+def test_bad_arguments_are_refused_before_any_audit(folder: Path, args: list[str], said: str) -> None:
     (folder / "words.json").write_text("words")
     (folder / "other.json").write_text('{"command": "audit", "schema_version": 1}')
     plan: dict[str, Any] = {

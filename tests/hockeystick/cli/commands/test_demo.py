@@ -134,7 +134,9 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
         ("consistent", "inconclusive", 1),
     ],
 )
-def test_exit_status(outcomes: Callable[[str, str], None], correct: str, broken: str, status: int) -> None:
+def test_the_exit_status_is_1_if_a_verdict_is_unexpected(
+    outcomes: Callable[[str, str], None], correct: str, broken: str, status: int
+) -> None:
     outcomes(correct, broken)
 
     result = run()

@@ -50,7 +50,7 @@ def test_costs_and_threat_models(file: Path) -> None:
     assert AccountantGraph.from_json(json.dumps(every["graph"])) == GRAPH
 
 
-def test_drawings(file: Path, tmp_path: Path) -> None:
+def test_drawings_are_written(file: Path, tmp_path: Path) -> None:
     named = [f"--{name}={tmp_path / name}" for name in ("svg", "mermaid", "json", "markdown")]
     result = run("-", "--delta", "1e-6", *named, text=GRAPH.to_json())
 
@@ -73,7 +73,7 @@ def test_drawings(file: Path, tmp_path: Path) -> None:
         (["--delta", "2"], "--delta"),
     ],
 )
-def test_what_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], said: str) -> None:
+def test_bad_options_are_refused(file: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], said: str) -> None:
     monkeypatch.chdir(file.parent)
     result = run(file, *args)
 
@@ -81,7 +81,7 @@ def test_what_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch, args: list
     assert [one.name for one in file.parent.iterdir()] == ["graph.json"]
 
 
-def test_no_graph_is_said_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_graph_is_refused(tmp_path: Path) -> None:
     assert "there is no such file" in run(tmp_path / "x.json").stderr
     assert run("-", text="{}").exit_code == 2
     (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00")

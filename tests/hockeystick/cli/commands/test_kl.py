@@ -90,7 +90,7 @@ def test_an_estimate_is_the_librarys(tables: list[str]) -> None:
         ("--group 3", "trusted", "trusted"),
     ],
 )
-def test_models(tables: list[str], options: str, model: str, threat: str, tmp_path: Path) -> None:
+def test_each_model_is_run(tables: list[str], options: str, model: str, threat: str, tmp_path: Path) -> None:
     text = run(*tables, *TARGET, *options.split(), "--json", str(tmp_path / "out.json"))
     found = json.loads((tmp_path / "out.json").read_text())
 
@@ -106,7 +106,7 @@ def test_models(tables: list[str], options: str, model: str, threat: str, tmp_pa
 
 
 @pytest.mark.statistical
-def test_what_is_published_gives_the_estimate(tables: list[str]) -> None:
+def test_the_estimate_follows_from_the_published_values(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, "--model", "dist", "--samples", "50")
     published = found["published"]
     assert published["symbols"] == NAMES
@@ -129,7 +129,7 @@ def test_noise_of_counts_by_first_order(tables: list[str]) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("model", ["trusted", "aggregated", "dist"])
-def test_all_symbols_are_asked_for_where_draws_allow_it(tables: list[str], model: str) -> None:
+def test_all_symbols_are_collected_if_there_are_enough_draws(tables: list[str], model: str) -> None:
     """Nothing is sampled then, and the result says so; of fewer draws it says how far they may be off."""
     found = result_of(*tables, *TARGET, "--model", model, "--samples", "4")
     assert found["parameters"]["symbols asked for"] == 4 and found["sampling_deviation"] == 0.0
@@ -162,7 +162,7 @@ def test_how_far_draws_move_an_estimate_of_noisy_counts(tables: list[str], tmp_p
     assert spread / 1.5 < found["sampling_deviation"] < 1.5 * spread
 
 
-def test_bits(tables: list[str]) -> None:
+def test_communication_is_reported_in_bits(tables: list[str]) -> None:
     """Two bits name one of four symbols; ten hold a sum of 720 records, and more if noise is on it."""
     found = result_of(*tables, *TARGET, "--samples", "400")
     assert (found["answers"], found["bits_down"], found["bits_up"]) == (4, 8, 40)
@@ -174,7 +174,7 @@ def test_bits(tables: list[str]) -> None:
     assert several["answers"] == 10 and several["bits_down"] == 20
 
 
-def test_a_release(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_is_published(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick._runs.kl.ReleaseNoise", lambda: SimulationNoise(7))
     found = [result_of(*tables, *TARGET, "--release", *more) for more in ([], [], ["--model", "dist"])]
     for one in found:
@@ -193,14 +193,14 @@ def test_a_release_needs_secure_noise(tables: list[str], monkeypatch: pytest.Mon
     assert_refused(run(*tables, *TARGET, "--release"), "hockeystick[secure]")
 
 
-def test_a_coins_name_repeats_them(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_of_the_coins_repeats_them(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick._runs.kl.ReleaseNoise", lambda: SimulationNoise(7))
     first = Randomness.of(None)
     again = np.random.default_rng(int(first.coins_name, 16))
     assert first.coins.random() == again.random()
 
 
-def test_other_symbols(tables: list[str], tmp_path: Path) -> None:
+def test_unknown_symbols_are_refused_or_pooled(tables: list[str], tmp_path: Path) -> None:
     path = tmp_path / "C.csv"
     path.write_text(path.read_text() + "\nuser-1,SECRET,1")
     assert_refused(run(*tables, *TARGET), "record 721", "--other")
@@ -211,7 +211,7 @@ def test_other_symbols(tables: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.statistical
-def test_results_are_the_same_for_neighbours_but_for_what_is_published(tables: list[str], tmp_path: Path) -> None:
+def test_results_for_neighbours_differ_only_in_published_values(tables: list[str], tmp_path: Path) -> None:
     """Nothing in the result tells of a symbol but by way of what is published: by comparison of two data sets."""
     path = tmp_path / "C.csv"
     everything = path.read_text()
@@ -236,7 +236,7 @@ def test_results_are_the_same_for_neighbours_but_for_what_is_published(tables: l
 WATCH = ["--window-column", "day", "--threshold", "0.2"]
 
 
-def test_a_watch(tables: list[str]) -> None:
+def test_a_watch_reports_each_window(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, *WATCH, "--epsilon", "40")
 
     watch = DriftMonitor(reference=PI, threshold=0.2, epsilon=40.0, delta=1e-6, windows=3)
@@ -266,7 +266,7 @@ def test_a_watch_over_clients_shares_its_budget(tables: list[str]) -> None:
     assert_refused(run(*tables, *TARGET, *WATCH, "--windows", "2"), "is less than the 3 windows")
 
 
-def test_alarms(tables: list[str]) -> None:
+def test_alarms_are_raised_on_drift(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40", "--samples", "300")
     assert [row["finding"] for row in found["windows"]] == ["below", "above", "not asked"]
     assert "estimate" not in found["windows"][0]
@@ -415,18 +415,18 @@ def test_columns_that_are_not_read_are_named(tables: list[str], counts: list[str
         ("--json /nowhere/x.json", "--json"),
     ],
 )
-def test_what_makes_no_sense(tables: list[str], options: str, said: str) -> None:
+def test_bad_options_are_refused(tables: list[str], options: str, said: str) -> None:
     assert_refused(run(*tables, *TARGET, *options.split()), said)
 
 
-def test_plans_that_make_no_sense(tables: list[str]) -> None:
+def test_bad_plans_are_refused(tables: list[str]) -> None:
     assert_refused(run(*tables, *TARGET, *PLAN), "--clients")
     assert_refused(run(*tables[:2], *TARGET, "--plan"), "--population, --records-each")
     assert_refused(run(*tables[:2], *TARGET), "--clients or --plan")
     assert_refused(run(*tables[:2], *TARGET, *PLAN, "--release"), "--release")
 
 
-def test_the_harmonic_way_is_asked_for(tables: list[str]) -> None:
+def test_the_harmonic_logarithm_is_an_option(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, "--logarithm", "harmonic", "--samples", "3")
     assert found["parameters"]["logarithm"] == "harmonic" and found["sampling_deviation"] is None
     assert Harmonic().assumption is None

@@ -71,7 +71,7 @@ def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
 
 
 @pytest.mark.statistical
-def test_what_is_published_never_holds_the_truth(table: str, tmp_path: Path) -> None:
+def test_published_files_never_contain_the_true_answers(table: str, tmp_path: Path) -> None:
     """The owner's page is a file of its own, marked; result and report are the same with and without it."""
     page = tmp_path / "P.html"
     options = ["--data", table, *AGE, *TARGET, "--simulate"]
@@ -111,7 +111,7 @@ def test_a_release_takes_secure_noise_and_is_recorded(
     assert_refused(run(*options), "needs epsilon=2, but 1 is left")
 
 
-def test_a_ledger_that_a_release_can_t_be_charged_to_is_refused_before_the_records_are_read(tmp_path: Path) -> None:
+def test_an_unsuitable_ledger_is_refused_before_the_records_are_read(tmp_path: Path) -> None:
     """Replace-one hides no record's presence, so that a ledger for add-or-remove-one would be charged too little."""
     book = tmp_path / "book"
     DurableLedger.create(book, PureFilter(3.0))
@@ -149,7 +149,7 @@ def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> N
         ("--column age --low 0 --high 1 --points 9 --reference R --sigma 0.2 --epsilon 1 --data T", "--reference"),
     ],
 )
-def test_what_does_not_go_together_is_refused(options: str, said: str) -> None:
+def test_incompatible_options_are_refused(options: str, said: str) -> None:
     assert_refused(run(*options.split()), said)
 
 
@@ -171,7 +171,7 @@ def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
     assert "not read" not in run("--data", str(path), *whole, *TARGET, "--simulate").stderr
 
 
-def test_tables(tmp_path: Path) -> None:
+def test_tables_are_read(tmp_path: Path) -> None:
     path = tmp_path / "T.csv"
     path.write_text("a,b\n1,inf\n2e3,-0.5\n")
     np.testing.assert_array_equal(read_columns("--data", str(path), ["b", "a"]), [[np.inf, 1.0], [-0.5, 2000.0]])

@@ -150,7 +150,7 @@ def test_a_certificate_stands_beside_the_audit(results: dict[str, Any], tmp_path
         ('{"command": "graph", "schema_version": 1, "graph": {"nodes": 1}, "delta": null}', "can't be shown"),
     ],
 )
-def test_what_is_no_result_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_files_that_are_not_results_are_refused(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "r.json").write_text(text)
     result = run(tmp_path / "r.json", "--markdown", tmp_path / "r.md")
 
@@ -192,7 +192,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_asks_the_program_by_its_variable(shell: str) -> None:
+def test_the_completion_script_calls_the_program(shell: str) -> None:
     result = run_cli("completion", shell)
 
     assert result.exit_code == 0 and f"_HOCKEYSTICK_COMPLETE={shell}_complete" in result.stdout

@@ -70,7 +70,7 @@ def test_domains_of_every_kind(folder: Path, domain: str) -> None:
     assert strict_json(result.stdout)["refuted"] is False and "The search rated" in result.stderr
 
 
-def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_search_says_how_to_continue(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hockeystick.audits.drawing import draws
 
     whole = search("mymech:leaky", "counts", "--json", "whole.json")
@@ -110,7 +110,7 @@ def test_an_interrupted_search_says_how_to_go_on(folder: Path, monkeypatch: pyte
         ("nowhere:domain", "there is no module"),
     ],
 )
-def test_bad_domains(domain: str, said: str) -> None:
+def test_bad_domains_are_refused(domain: str, said: str) -> None:
     result = search("mymech:total", domain)
 
     assert result.exit_code == 2 and result.stdout == ""

@@ -87,7 +87,7 @@ def test_devices_are_written_not_replaced() -> None:
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
-def test_check_writable_names_what_is_wrong(tmp_path: Path) -> None:
+def test_check_writable_names_the_problem(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "loop").symlink_to("loop")
     for path, said in [

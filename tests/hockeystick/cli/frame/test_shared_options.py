@@ -112,7 +112,7 @@ def test_a_command_of_shared_parts(tmp_path: Path) -> None:
         ("--epsilon 1 --plan --crash", "--crash can't be combined with --plan, which runs nothing"),
     ],
 )
-def test_what_is_refused(args: str, said: str) -> None:
+def test_bad_options_are_refused(args: str, said: str) -> None:
     result = run(*args.split())
     assert (result.exit_code, result.stdout) == (2, "") and said in result.stderr.splitlines()[-1]
 
@@ -124,7 +124,7 @@ def test_an_interrupted_command_leaves_its_files(tmp_path: Path) -> None:
     assert (tmp_path / "out.json").read_text() == "old"
 
 
-def test_what_was_given() -> None:
+def test_absent_and_given_options_are_listed() -> None:
     given: dict[str, Any] = {"a_b": None, "c": 0, "d": False, "seed": None, "release": True}
     assert absent(given, "a_b", "c", "d") == ["--a-b"] and picked(given, "c", "d") == {"c": 0, "d": False}
     assert seed_of(given) is None and seed_of(given | {"release": False}) == 0
@@ -139,7 +139,7 @@ def test_what_was_given() -> None:
             call()
 
 
-def test_a_simulation_of_a_command_that_releases_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulation_by_a_releasing_command_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     conclude({"release": False}, PLAN | PLAYED | {"seed": 1}, ResultFiles({}))
     assert "--release gives one that may be published" in capsys.readouterr().err
 
@@ -156,7 +156,7 @@ def test_every_form_of_a_result(tmp_path: Path) -> None:
     assert page.exit_code == 0 and page.stdout.startswith("<!doctype html>") and page.stdout.endswith("</html>\n")
 
 
-def test_plain_progress_waits_if_told_to() -> None:
+def test_plain_progress_waits_for_the_given_interval() -> None:
     stream = StringIO()
     with Progress(stream, patience=60.0) as progress:
         progress("soon over", 0.5)

@@ -51,13 +51,13 @@ def test_plans_are_certified_and_bounded(channel: str) -> None:
     ("channel", "bits", "index", "sent"),
     [("one-bit", 1, 2, 26), ("laplace-one", 64, 2, 33), ("laplace-all", 256, 0, 57), ("krr", 2, 0, 33)],
 )
-def test_what_a_message_weighs(channel: str, bits: int, index: int, sent: int) -> None:
+def test_the_size_of_a_message_is_reported(channel: str, bits: int, index: int, sent: int) -> None:
     """The private part, the public index of one of four models, and a header of 25 bytes with the part in bytes."""
     found = result_of(*SMALL, "--channel", channel, "--delta", "1e-6", "--plan")
     assert (found["bits_per_message"], found["index_bits"], found["bytes_on_wire"]) == (bits, index, sent)
 
 
-def test_a_person_who_answers_again_pays_again() -> None:
+def test_a_person_who_answers_again_is_charged_again() -> None:
     costs = [result_of(*SMALL, "--channel", "one-bit", "--answers", n, "--plan")["epsilon"] for n in ("1", "5")]
     assert costs == pytest.approx([1.0, 5.0], rel=1e-9) and costs[1] >= 5.0
     assert "with 5 messages" in run(*SMALL, "--answers", "5", "--plan").stdout
@@ -80,7 +80,7 @@ def test_the_printed_lemma_is_shown_to_be_false(tmp_path: Path) -> None:
     assert result_of(*arguments, "--channel", "krr")["printed"]["verdict"] == "holds"
 
 
-def test_where_nothing_is_printed() -> None:
+def test_cases_without_a_printed_claim_are_marked() -> None:
     for arguments in (
         (*SMALL, "--channel", "one-bit"),
         (*SMALL, "--channel", "laplace-all"),  # its lemma has a delta
@@ -201,7 +201,7 @@ def test_labels_of_a_file_are_rated_by_their_frequencies(contexts: int, tmp_path
     assert_refused(run(*arguments), "--labels", "not a label")
 
 
-def test_labels_without_end(tmp_path: Path) -> None:
+def test_unbounded_labels_are_accepted(tmp_path: Path) -> None:
     np.save(tmp_path / "Y.npy", np.random.default_rng(1).poisson(1.0, 1000))
     arguments = ("--models", "poisson", "--experts", "3", "--epsilon", "4", "--labels", str(tmp_path / "Y.npy"))
     found = result_of(*arguments)

@@ -40,7 +40,7 @@ def losses(tmp_path: Path) -> Path:
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_says_what_the_library_says() -> None:
+def test_a_plan_reports_the_librarys_numbers() -> None:
     learner = LazyExperts(
         rounds=200, experts=4, batch=2, learning_rate=0.05, fake_switch_probability=0.3, normaliser="paper"
     )
@@ -235,7 +235,7 @@ def test_losses_are_clipped_on_demand_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("learner", ["lazy-experts", "lazy-convex"])
-def test_bad_files(tmp_path: Path, learner: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, learner: str) -> None:
     def refused(content: Any, *said: str) -> None:
         path = tmp_path / "L.npy"
         if isinstance(content, bytes):
@@ -262,7 +262,7 @@ def test_bad_files(tmp_path: Path, learner: str) -> None:
 
 
 @pytest.mark.statistical
-def test_nan_is_no_loss(tmp_path: Path) -> None:
+def test_nan_losses_are_refused(tmp_path: Path) -> None:
     stream = np.zeros((30, 2))
     stream[1, 1] = np.nan
     np.save(tmp_path / "L.npy", stream)
@@ -360,7 +360,7 @@ def test_logistic_regression_on_real_people() -> None:
 # --- releases --------------------------------------------------------------------------------------------------------
 
 
-def test_a_release_says_nothing_that_the_guarantee_does_not_cover(losses: Path, tmp_path: Path) -> None:
+def test_a_release_reports_only_what_the_guarantee_covers(losses: Path, tmp_path: Path) -> None:
     actions = tmp_path / "played.npy"
     args = ["lazy-experts", "--losses", str(losses), *TARGET, "--release"]
     result = run(*args, "--json", "-", "--actions", str(actions))
@@ -391,7 +391,7 @@ def test_a_release_of_points(tmp_path: Path, ready: None) -> None:
 
 
 @pytest.mark.parametrize("learner", ["lazy-experts", "lazy-convex"])
-def test_no_release_without_the_extra(learner: str, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_release_needs_its_extra(learner: str, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp", None)
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     hockeystick.mechanisms.randomness.noise._opendp.cache_clear()
@@ -424,7 +424,7 @@ def test_data_sets_need_their_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         assert_refused(run(learner, "--dataset", "wine", *TARGET), "hockeystick[demo]")
 
 
-def test_help() -> None:
+def test_help_lists_the_options() -> None:
     for args in ((), ("--help",), ("lazy-experts", "--help"), ("lazy-convex", "--help")):
         result = run(*args)
         assert (result.exit_code, result.stderr) == (0, "") and "Usage: hockeystick run" in result.stdout

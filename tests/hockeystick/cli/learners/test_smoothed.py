@@ -55,7 +55,7 @@ def test_adversaries_play_against_all_classes_of_their_domain(concepts: str, adv
         assert set(found["shares_above_half"]) <= {0.0, 1.0}
 
 
-def test_the_worst_case_errs_in_half_of_all_rounds_and_is_said_to_be_outside_the_bound() -> None:
+def test_the_worst_case_errs_in_half_of_all_rounds_and_is_marked_as_outside_the_bound() -> None:
     """Labels go against the learner's majority at points that are still open: 1/2 a round at least, for 40 rounds."""
     worst, smooth = "--sigma 0.25 --rounds 40 --adversary-sigma 0", "--sigma 0.25 --rounds 40"
     found, words = result_of(worst), run(worst).stdout
@@ -65,7 +65,7 @@ def test_the_worst_case_errs_in_half_of_all_rounds_and_is_said_to_be_outside_the
     assert other["bound_applies"] and other["expected_regret"] < 15.0 and other["regret"] <= other["regret_bound"]
 
 
-def test_a_plan_has_bounds_and_no_game() -> None:
+def test_a_plan_has_bounds_and_plays_nothing() -> None:
     options = "--class rectangles --sigma 0.5 --rounds 100 --variant paper --plan"
     found, words = result_of(options), " ".join(run(options).stdout.split())
     assert found["mode"] == "plan" and "regret" not in found and "brackets" not in found["bounds"]
@@ -88,6 +88,6 @@ def test_a_plan_has_bounds_and_no_game() -> None:
         ("--class circles --sigma 0.5 --rounds 10", "circles"),
     ],
 )
-def test_what_is_no_game_is_refused(options: str, said: str) -> None:
+def test_bad_options_are_refused(options: str, said: str) -> None:
     found = run(options)
     assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr

@@ -46,7 +46,7 @@ def test_every_learner_has_one_report() -> None:
         ("simulation", "inf", "no finite ε at δ = 1e-06, anywhere", "doubt"),
     ],
 )
-def test_headlines(mode: str, epsilon: float | str, text: str, tone: str) -> None:
+def test_each_learner_has_its_headline(mode: str, epsilon: float | str, text: str, tone: str) -> None:
     words = {"found": "KL = 1, ", "public": ", in public", "simulated": ", at home", "infinite": ", anywhere"}
     assert headline(RESULT | {"mode": mode, "epsilon": epsilon}, **words) == Mark(text, tone)  # type: ignore[arg-type]
 
@@ -58,7 +58,7 @@ def test_bounds_are_rounded_away_from_the_truth() -> None:
     assert [name for name, _ in privacy_facts(RESULT)] == ["certified", "bracket", "method"]
 
 
-def test_parameters() -> None:
+def test_parameters_are_listed() -> None:
     given = {"a_b": None, "c": True, "d": "inf", "e": 1234.0, "f": 1234.0}
     assert parameter_facts(given, whole_numbers=("e",)) == (
         ("a b", "none"),

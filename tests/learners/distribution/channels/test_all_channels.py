@@ -158,7 +158,7 @@ def test_disjoint_users_are_parallel_and_answers_of_one_compose() -> None:
         channel.graph(users=0)
 
 
-def test_messages_of_one_person_give_away_the_sum() -> None:
+def test_messages_of_one_person_reveal_the_sum() -> None:
     """Three answers about the same label: the exact ratio of three equal bits is three times epsilon."""
     channel = OneBit(points(), epsilon=0.5)
     low, high = (f(channel.probabilities()[0]) for f in (min, max))
@@ -269,7 +269,7 @@ def test_laplace_noise_has_its_scale(released: bool) -> None:
 
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("build", [vector, gaussian])
-def test_every_number_has_noise_of_its_own(build: Build, released: bool) -> None:
+def test_every_number_has_independent_noise(build: Build, released: bool) -> None:
     """False-alarm probability 1e-6: Hoeffding on agreeing signs, over candidates and successive rounds.
 
     Twins: one draw for all candidates, and one draw for two rounds.
@@ -292,7 +292,7 @@ def test_every_number_has_noise_of_its_own(build: Build, released: bool) -> None
 
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("build", SAMPLED)
-def test_the_index_is_uniform_whatever_the_label(build: Build, released: bool) -> None:
+def test_the_index_is_uniform_for_every_label(build: Build, released: bool) -> None:
     """False-alarm probability 1e-6 (Hoeffding, 9 cells). Twin: the most likely candidate, which tells the label."""
     channel, count = build(finite()), 20_000
     for label in (0, 3, -1):
@@ -336,7 +336,7 @@ def test_rounding_down_would_be_biased() -> None:
 
 
 @pytest.mark.parametrize("released", [False, True])
-def test_a_told_label_has_its_probability(released: bool) -> None:
+def test_a_randomised_label_has_its_probability(released: bool) -> None:
     """False-alarm probability 1e-6 (Hoeffding, 10 cells). Twin: the lie's probability meant over all labels."""
     channel, count = RandomizedLabels(finite(), epsilon=1.0), 50_000
     told = messages_of(channel, 3, count, 1, released, None).value
@@ -418,7 +418,7 @@ def _audited(channel: SampledLaplace, levels: Levels, count: int) -> float:
     return math.log(lower / upper)
 
 
-def test_noise_has_no_edge() -> None:
+def test_noise_is_not_cut_off() -> None:
     """Mutants cut noise off where the analysis wants losses in [0, 1]: then the support tells the level. Ours reaches.
 
     1 in e^(c'/b) messages lies outside of [0, 1]: with gamma = 0.01, K = 3, T = 2, one in six or so; none in 2000 would
@@ -449,7 +449,7 @@ def test_published_losses_are_an_affine_map() -> None:
     assert losses.shape == (1000, 3) and losses.min() > 0.0 and losses.max() < 1.0
 
 
-def test_told_labels_decode_to_likelihoods() -> None:
+def test_randomised_labels_decode_to_likelihoods() -> None:
     channel = RandomizedLabels(finite(10), epsilon=1.0)
     index, losses = channel.decode(Messages(None, np.arange(5)))
     masses = finite(10).masses()
@@ -460,7 +460,7 @@ def test_told_labels_decode_to_likelihoods() -> None:
 
 
 @pytest.mark.parametrize("build", ALL)
-def test_shapes(build: Build) -> None:
+def test_outputs_have_the_stated_shapes(build: Build) -> None:
     channel, rng = build(finite()), np.random.default_rng(0)
     for shape in ((), (7,), (3, 4), (2, 3, 4), (0,)):
         told = channel.simulate(np.zeros(shape, dtype=int), rng)
@@ -499,7 +499,7 @@ def test_every_label_gets_an_answer(build: Build) -> None:
 
 
 @pytest.mark.parametrize("build", LEVELLED)
-def test_labels_without_end(build: Build) -> None:
+def test_every_unbounded_label_gets_a_message(build: Build) -> None:
     channel, noise = build(poisson()), SimulationNoise(1)
     for label in (0, 17, 10**9, *NOT_LABELS):
         channel.privatise(label, noise=noise)
@@ -547,7 +547,7 @@ def test_secure_messages_have_the_law_of_simulated_ones(build: Build) -> None:
     assert stats.ks_2samp(secure, other.value).pvalue < ALPHA
 
 
-def test_told_labels_are_labels() -> None:
+def test_randomised_labels_are_valid_labels() -> None:
     for label in (0, 1, 2, 3, 4) * 40:
         told = response(finite()).privatise(label, noise=SimulationNoise(label)).value
         assert isinstance(told, int) and 0 <= told < 5

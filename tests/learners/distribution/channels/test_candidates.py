@@ -62,12 +62,12 @@ NONE_OF_THEM: list[Any] = [
         np.full((1, 1, 2, 2), 0.5),
     ],
 )
-def test_tables_that_are_none_are_refused(tables: Any) -> None:
+def test_invalid_tables_are_refused(tables: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         LabelTable(tables)
 
 
-def test_a_table_is_a_value() -> None:
+def test_a_table_keeps_a_read_only_copy() -> None:
     """It keeps a copy, which can't be written to."""
     given_table = TABLE.copy()
     known = LabelTable(given_table)

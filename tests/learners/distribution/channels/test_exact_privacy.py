@@ -94,7 +94,7 @@ def densities(points: Any, levels: Any, mixture: Any, scale: float) -> np.ndarra
     st.floats(0.2, 5.0),
     st.integers(0, 10**6),
 )
-def test_no_message_tells_more_than_the_oracle_says_and_one_tells_as_much(
+def test_the_oracle_is_the_largest_loss_of_any_message(
     rows: int, coordinates: int, labels: int, scale: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -190,7 +190,7 @@ def test_smaller_sensitivities_are_refuted_by_more(sensitivity: float, delivered
     assert mutant.exact_epsilon() == pytest.approx(delivered, rel=0.06 if delivered > 2 else 1e-3)
 
 
-def test_how_bad_it_gets() -> None:
+def test_the_violation_has_the_known_maximum() -> None:
     """The specification has 1.064 at most for K = 2; with more labels it is a little more, 1.0646 at T = 80."""
     levels = CeiledBlocks().levels(family_w(2, 1000), 80)
     assert printed_sampled(levels, epsilon=0.01).delivered / 0.01 == pytest.approx(1.0646, abs=1e-4)
@@ -218,7 +218,7 @@ def test_a_scale_taken_for_a_deviation_costs_the_root_of_two() -> None:
     assert exact_privacy.laplace_epsilon(levels.of([0, 1])[:, 0], scale=scale) == pytest.approx(math.sqrt(2.0))
 
 
-def test_levels_without_smoothing_have_no_finite_loss() -> None:
+def test_levels_without_smoothing_have_an_infinite_loss() -> None:
     with np.errstate(divide="ignore"):
         raw = np.log(zero_mass().table()).T
     with pytest.raises(InvalidArgumentError, match="not finite"):
@@ -265,7 +265,7 @@ def test_exact_epsilon_never_exceeds_the_claim_or_the_event(family: str, resampl
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_vectors_too(family: str) -> None:
+def test_exact_epsilon_of_vectors_never_exceeds_the_claim(family: str) -> None:
     for table, reference, resample in itertools.product(FAMILIES[family], REFERENCES[:3], (False, True)):
         levels = reference.levels(table, 20)
         if resample and table.count > 3:
@@ -313,7 +313,7 @@ def test_a_probability_from_losses_that_are_not_clipped_is_refuted() -> None:
 
 
 @pytest.mark.statistical
-def test_the_released_whole_number_is_private_in_rational_arithmetic() -> None:
+def test_the_released_integer_is_private_in_rational_arithmetic() -> None:
     """The ratio of discrete Laplace masses is e^(steps/t): steps/t <= epsilon, compared as fractions."""
     levels = UniformMixture().levels(LabelTable(np.eye(2)), 1000)
     for epsilon, steps in itertools.product((1e-3, 0.3, 1.0, 7.7), (1, 10, 256, 4096)):

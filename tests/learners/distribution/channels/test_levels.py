@@ -261,7 +261,7 @@ CUT /= CUT.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("reference", [Envelope(total=float(CUT.max(axis=0).sum())), UniformMixture()])
-def test_counts_without_end(reference: Reference) -> None:
+def test_unbounded_counts_have_levels(reference: Reference) -> None:
     """Levels, masses and resampled labels are those of the table cut at 80, where 1e-15 is left."""
     endless, cut = reference.levels(POISSON, 1000), levels_of(reference, CUT, 1000)
     assert endless.of(range(60)) == pytest.approx(cut.of(range(60)), abs=1e-9)
@@ -296,7 +296,7 @@ def test_gaussian_levels_by_hand() -> None:
     assert found.log_masses(0.7)[0] == pytest.approx(np.log(0.9 * f + 0.1 * f.mean()), rel=1e-12)
 
 
-def test_what_needs_a_table_says_so() -> None:
+def test_levels_that_need_a_table_raise_an_error_without_one() -> None:
     with pytest.raises(InvalidArgumentError, match="UniformMixture"):
         CeiledBlocks().levels(POISSON, 10)
     endless = UniformMixture().levels(POISSON, 10)

@@ -43,7 +43,7 @@ REAL = MessageFormat.of(CHANNELS[1], run=RUN)
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_what_is_read_is_what_was_written(channel: Channel) -> None:
+def test_messages_survive_a_round_trip(channel: Channel) -> None:
     form, noise = MessageFormat.of(channel, run=RUN), SimulationNoise(1)
     sizes = set()
     for number, label in enumerate((0, 1, 2, -1, None, "x", math.nan) * 5):
@@ -62,7 +62,7 @@ def test_the_layout_is_the_stated_one() -> None:
 
 
 @pytest.mark.parametrize("channel", CHANNELS)
-def test_whatever_is_changed_is_refused_or_another_message_in_range(channel: Channel) -> None:
+def test_a_changed_message_is_refused_or_another_valid_message(channel: Channel) -> None:
     form = MessageFormat.of(channel, run=RUN)
     data = form.write(5, channel.privatise(1, noise=SimulationNoise(3)))
     for place in range(len(data)):
@@ -220,7 +220,7 @@ def test_an_inbox_takes_each_round_of_its_window_once(numbers: list[int], window
         assert Inbox(BIT, window=window, latest=inbox.latest, taken=inbox.taken) == inbox
 
 
-def test_rounds_far_apart() -> None:
+def test_old_rounds_are_refused_after_a_jump() -> None:
     inbox = Inbox(BIT).admit(0).admit(2**40).admit(2**40 - 1023)
     for number in (0, 2**40, 2**40 - 1023, 2**40 - 1024):
         with pytest.raises(RefusedMessageError):

@@ -167,7 +167,7 @@ def test_the_public_bounds_hold(counts: list[int], lam: float, a: float, tilt: f
 @given(
     estimates=st.lists(st.floats(-5, 5), min_size=1, max_size=5), factor=st.floats(0.0, 20.0), scale=st.floats(0.01, 2)
 )
-def test_intervals_are_within_what_is_possible(estimates: list[float], factor: float, scale: float) -> None:
+def test_intervals_are_within_the_possible_range(estimates: list[float], factor: float, scale: float) -> None:
     for noise in (Laplace(scale), Gaussian(scale)):
         spread = Spread(noise=noise, largest=2.5, factor=factor, samples=100)
         low, high = interval(np.array(estimates), spread, 0.025)
@@ -191,7 +191,7 @@ def test_intervals_are_within_what_is_possible(estimates: list[float], factor: f
     windows=st.sampled_from([1, 2, 30]),
     scope=st.sampled_from(["record", "client"]),
 )
-def test_the_whole_watch_keeps_to_its_budget(epsilon: float, delta: float, windows: int, scope: Scope) -> None:
+def test_the_whole_watch_is_within_its_budget(epsilon: float, delta: float, windows: int, scope: Scope) -> None:
     for law in ("auto", "laplace", "gaussian"):
         if law == "gaussian" and delta == 0.0:
             continue
@@ -202,7 +202,7 @@ def test_the_whole_watch_keeps_to_its_budget(epsilon: float, delta: float, windo
 
 
 @pytest.mark.statistical
-def test_what_windows_share() -> None:
+def test_windows_share_a_budget_only_for_clients() -> None:
     """One record is in one window; a client's are in all, which costs more, and least by the better law."""
     alone, shared = monitor(noise="gaussian"), monitor(noise="gaussian", scope="client", group=1)
     data = small([[0], [1], [2]])
@@ -270,7 +270,7 @@ def test_an_outer_budget_may_end_it_before() -> None:
     assert session.looks == 2 and outer.budget.remaining()["epsilon"] < 1e-9
 
 
-def test_findings() -> None:
+def test_findings_follow_from_the_intervals() -> None:
     watch = monitor(epsilon=50.0)
     session = watch.start(noise=SimulationNoise(1))
     found = [session.look(drawn(p, 1), np.random.default_rng(0)).finding for p in (DRIFTED, PI)]
@@ -296,7 +296,7 @@ def test_a_watch_goes_on_from_its_checkpoint() -> None:
     assert again.reading(1e-6) == session.reading(1e-6)  # disjoint windows
 
 
-def test_a_checkpoint_tells_nothing_of_the_data() -> None:
+def test_a_checkpoint_contains_no_data() -> None:
     states = []
     for p in (PI, DRIFTED):
         session = monitor().start(noise=SimulationNoise(1))
@@ -305,7 +305,7 @@ def test_a_checkpoint_tells_nothing_of_the_data() -> None:
     assert states[0] == states[1]
 
 
-def test_checkpoints_that_are_refused() -> None:
+def test_bad_checkpoints_are_refused() -> None:
     session = monitor().start(noise=SimulationNoise(1))
     state = session.checkpoint()
     nearly = PI + [1e-10, -1e-10, 0, 0]
@@ -368,7 +368,7 @@ def test_alarms_come_where_drift_is() -> None:
 
 
 @pytest.mark.statistical
-def test_the_price_of_alarms_does_not_grow_with_windows() -> None:
+def test_the_cost_of_alarms_does_not_grow_with_windows() -> None:
     """Where a client is in all windows, estimates of many cost more noise than one alarm."""
     assert (
         alarms(scope="client", group=8).event()
@@ -403,12 +403,12 @@ def test_the_price_of_alarms_does_not_grow_with_windows() -> None:
         {"reference": [0.5, 0.5, 0.0, 0.0]},
     ],
 )
-def test_monitors_that_make_no_sense(wrong: dict[str, Any]) -> None:
+def test_invalid_monitors_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         monitor(**wrong)
 
 
-def test_data_that_do_not_fit() -> None:
+def test_data_that_do_not_fit_are_refused() -> None:
     session = monitor(scope="client", group=2).start(noise=SimulationNoise(1))
     with pytest.raises(InvalidArgumentError, match="more than 2 records"):
         session.look(drawn(PI, 1), np.random.default_rng(0))
@@ -421,7 +421,7 @@ def test_data_that_do_not_fit() -> None:
     assert session.looks == 0
 
 
-def test_assumed_counts_are_said_to_be() -> None:
+def test_assumed_counts_are_stated_as_an_assumption() -> None:
     watch = monitor(logarithm=AssumedCounts(2), epsilon=50.0)
     assert "every count" in " ".join(watch.graph().guarantee().assumptions)
     look = watch.start(noise=SimulationNoise(1)).look(drawn(PI, 1), np.random.default_rng(0))

@@ -95,7 +95,7 @@ def test_e1_mutant_k6_fails_in_both_readings() -> None:
         assert corollary_3_1(0.05, 1e-5, sensitivity=math.log(2.0), reading=reading).verdict == "fails"
 
 
-def test_e1_the_printed_noise_has_no_units() -> None:
+def test_e1_the_printed_noise_does_not_scale_with_the_sensitivity() -> None:
     """Values in other units need noise in these units; the printed variance grows like the unit, not its square."""
     assert printed_noise(0.5, 1e-5, sensitivity=100.0) == pytest.approx(10 * printed_noise(0.5, 1e-5))
     assert classical_noise(0.5, 1e-5, sensitivity=100.0) == pytest.approx(100 * classical_noise(0.5, 1e-5))
@@ -178,7 +178,7 @@ def test_e5_two_draws_protect_the_difference_and_not_the_pair(
     assert claim.verdict == "fails"
 
 
-def test_e5_the_corrected_pair_is_what_it_claims() -> None:
+def test_e5_the_corrected_pair_meets_its_claim() -> None:
     data = one_record_each()
     pair = AggregatedKL.calibrated(everything(data, 10), epsilon=1.0, delta=1e-5, noise="gaussian")
 
@@ -277,7 +277,7 @@ def test_e8_theorem_4_10_fails_for_other_multipliers() -> None:
 
 @settings(max_examples=80)
 @given(st.integers(0, 2**32 - 1))
-def test_e8_what_does_hold(seed: int) -> None:
+def test_e8_the_corrected_sensitivity_holds(seed: int) -> None:
     """Counts of at least 2, any two multipliers."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(3, 40, size=int(rng.integers(2, 8)))
@@ -304,7 +304,7 @@ def test_theorem_4_11_holds_for_the_cohorts_records_without_repeats() -> None:
     assert claim.epsilon(SERVER) == pytest.approx(1.0)
 
 
-def test_e9_the_number_of_samples_is_no_number_of_records() -> None:
+def test_e9_the_number_of_samples_is_not_the_number_of_records() -> None:
     """T = 1000 on 2000 records is too much noise, T = 4000 too little (mutant K11: 2.15)."""
     assert theorem_4_11(1.0, 1e-5, records=2000, printed_records=1000).epsilon(SERVER) < 0.5
     below = theorem_4_11(1.0, 1e-5, records=2000, printed_records=4000)
@@ -338,7 +338,7 @@ def test_e10_repetitions_average_the_noise_out(epsilon: float, delta: float, rep
     assert claim.verdict == "fails"
 
 
-def test_e10_drawn_symbols_are_asked_for_once() -> None:
+def test_e10_drawn_symbols_are_collected_once() -> None:
     average = QueryAverage.drawn(PI, np.full(10, 4), samples=1000, rng=np.random.default_rng(0))
 
     assert len(average.symbols) == 4
@@ -346,7 +346,7 @@ def test_e10_drawn_symbols_are_asked_for_once() -> None:
 
 
 @pytest.mark.statistical
-def test_e11_fresh_cohorts_ask_a_record_again() -> None:
+def test_e11_fresh_cohorts_use_a_record_again() -> None:
     """A client in many rounds' cohorts: the plan counts its rounds, and finds out that the noise is too little."""
     rng, records = np.random.default_rng(1), np.full(6, 5)
     fresh = QueryAverage.drawn(PI, records, samples=24, rng=rng, cohort_size=3, mode="independent")
@@ -365,7 +365,7 @@ def test_e11_fresh_cohorts_ask_a_record_again() -> None:
 
 
 @pytest.mark.parametrize(("lam", "known"), [(0.0, -4.70), (0.1, 6.20), (1.0, 104.3)])
-def test_e12_clients_are_no_records(lam: float, known: float) -> None:
+def test_e12_clients_are_not_records(lam: float, known: float) -> None:
     """110 records of each: the literal normaliser shifts the estimate by lambda(s - 1) - ln s (mutant K18).
 
     Here P = Pi but for nothing, so that the shift is the estimate.
@@ -408,7 +408,7 @@ def test_e13_logarithms_of_sampled_counts_are_biased() -> None:
     assert odds @ (counts / m) / p == pytest.approx(1.0)
 
 
-def test_e13_clamped_noise_is_biased_whatever_the_clamp() -> None:
+def test_e13_clamped_noise_is_biased_for_every_clamp() -> None:
     """Noise alone, far from the clamp: sigma^2/(2 P^2)."""
     data = one_record_each(4000)
     found = DistributedKL(average=everything(data, 10), shares=SkellamShares(0.1, survivors=4000))
@@ -423,7 +423,7 @@ def no_noise(average: QueryAverage, data: ClientCounts) -> float:
     return average.value(data, 0.0)
 
 
-def test_e14_an_empty_cell_is_told_apart_with_certainty() -> None:
+def test_e14_an_empty_cell_is_distinguished_with_certainty() -> None:
     """Counts 1 and 0 of one cell are neighbours; without smoothing the second has no logarithm (mutant K8)."""
     rule = AssumedCounts(1)
     with pytest.raises(InvalidArgumentError, match="break the assumption"):

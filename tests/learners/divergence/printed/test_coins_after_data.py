@@ -81,7 +81,7 @@ def upper(samples: int, symbols: int) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("samples", "symbols", "known"), [(1000, 5, 0.183), (10, 20, 0.191), (100, 100, 0.0197)])
-def test_known_numbers(samples: int, symbols: int, known: float) -> None:
+def test_costs_agree_with_known_numbers(samples: int, symbols: int, known: float) -> None:
     """Noise for epsilon 1 and the worst draw; the exact trinomial mixture is below by rounding alone."""
     probabilities, shares = exact_law(even(symbols), samples, 0, 1)
     exact = mixed_epsilon(probabilities, at_distance(shares.max(axis=1)))
@@ -121,7 +121,7 @@ def histograms(records: int, symbols: int) -> Iterator[FloatArray]:
 @pytest.mark.parametrize("rule", [Smoothed(1.0), Smoothed(0.1), Harmonic()], ids=str)
 @pytest.mark.parametrize("lam", [0.0, 0.4, 2.0])
 @pytest.mark.parametrize("samples", [1, 3])
-def test_no_pair_of_neighbours_is_farther_apart(rule: CountLogarithm, lam: float, samples: int) -> None:
+def test_no_pair_of_neighbours_exceeds_the_cost(rule: CountLogarithm, lam: float, samples: int) -> None:
     """Every histogram of 4 records, every swap, every draw: delta of the exact mixture at three epsilons."""
     pi, records, sigma = np.array([0.5, 0.3, 0.2]), 4, 0.8
     coins = FreshCoins(reference=pi, samples=samples, records=records, logarithm=rule)
@@ -277,7 +277,7 @@ def test_the_worst_pair_is_taken(lam: float) -> None:
 
 
 @pytest.mark.statistical
-def test_many_masses() -> None:
+def test_the_bound_for_many_masses_is_above_that_of_pairs() -> None:
     """The bound for all pairs at once is above that of pairs, here of a rare and a heavy symbol."""
     masses = np.arange(10.0, 50.0)
     pi = masses / masses.sum()
@@ -344,7 +344,7 @@ def test_accountants_agree_and_bound() -> None:
     assert accounting.delta(event, profile).upper <= DELTA * (1 + 1e-6)
 
 
-def test_groups_have_no_rule() -> None:
+def test_groups_are_refused() -> None:
     """Two records may move between four symbols; the plan says so."""
     plan = coin_graph(release(even(20), 10))
 

@@ -117,7 +117,7 @@ def test_literal_ratios_are_not_probabilities() -> None:
     assert abs(by["records"]) < 0.5
 
 
-def test_cohorts_of_their_own() -> None:
+def test_estimates_with_one_cohort_per_round_are_finite() -> None:
     """One symbol a round, each divided by its cohort's clients."""
     for mode, size in (("independent", 4), ("fixed", 4)):
         plan = literal("distributed", average=average(mode, size))
@@ -180,7 +180,7 @@ def test_symbols_are_chosen_alike() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_nothing_of_it_is_private(model: Model) -> None:
+def test_literal_estimators_have_no_guarantee(model: Model) -> None:
     plan, run = literal(model), experiment(model)
     results = [plan.simulate(data(), np.random.default_rng(0), 3), run.simulate(np.random.default_rng(0), 3)]
     everything: list[Any] = [plan, run, *results]

@@ -22,7 +22,7 @@ FALSE_ALARM = 1e-6
     ("experts", "rho", "expected"),
     [(18, 0.1, (65, 101, 17)), (100, 0.1, (71, 119, 23)), (100, 0.01, (126, 174, 30)), (1000, 0.1, (77, 146, 31))],
 )
-def test_switch_budgets(experts: int, rho: float, expected: tuple[int, int, int]) -> None:
+def test_switch_budgets_agree_with_known_values(experts: int, rho: float, expected: tuple[int, int, int]) -> None:
     """3 ceil(ln d) + ceil(24 ln(1/rho)), 9 ceil(log2 d) + the same, s + nbinom.ppf(1 - rho, s, 0.42174), by hand."""
     forms: tuple[planners.Budget, ...] = ("printed", "safe", "negative binomial")
     assert tuple(planners.switch_budget(experts, rho, form=form) for form in forms) == expected
@@ -89,7 +89,7 @@ def test_the_tail_of_two_noises(b1: float, ratio: float, t: float) -> None:
     assert found == pytest.approx(math.exp(planners.log_tail(t * b1, b2, b1)))
 
 
-def test_margins() -> None:
+def test_the_tight_margin_is_below_the_printed_and_the_proved_one() -> None:
     """Printed: 8 ln(2 T^2/(N^2 rho))/eps at b1 = 4/eps and b2 = 8/eps; proved: 16; the least one is below both."""
     eps, tests, rho = 0.7, 512, 0.1
     scales = {"threshold_scale": 4.0 / eps, "query_scale": 8.0 / eps}

@@ -107,7 +107,7 @@ def test_one_client_and_one_round_is_the_single_player_algorithm() -> None:
         np.testing.assert_array_equal(plays, transcription(made, losses[None], seed))
 
 
-def test_the_transcription_tells_a_changed_learner() -> None:
+def test_the_transcription_detects_a_changed_learner() -> None:
     losses = streams(3, 3, 20, 4)
     for changed in (
         {"learning_rate": 1.0},
@@ -504,7 +504,7 @@ def test_losses_of_runs_are_the_losses_of_plays() -> None:
     np.testing.assert_allclose(made.regret(runs, losses), (by_hand - best) / 3)
 
 
-def test_the_bound_asks_for_its_premises_and_holds_for_a_lossy_best_expert() -> None:
+def test_the_bound_checks_its_premises_and_holds_for_a_lossy_best_expert() -> None:
     """The best expert loses Lstar in all; 2000 runs, of which at most a share 2 rho may be above (none is)."""
     rounds, m, floor = 256, 8, 6.0
     losses = np.random.default_rng(21).binomial(m, 0.5, (rounds, 10)).astype(float)

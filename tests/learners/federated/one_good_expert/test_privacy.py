@@ -124,7 +124,7 @@ def test_the_approximate_claim_is_true_by_another_proof(eps: float, delta: float
         assert printed(eps, kappa, delta=delta).guarantee().epsilon(delta).upper <= eps
 
 
-def test_views() -> None:
+def test_views_cost_the_stated_epsilon() -> None:
     """Whoever sees the plays pays the same, with or without colluding clients; who sees the messages sees the data."""
     made = printed(1.0, 23)
     costs = {model: made.guarantee(model).epsilon(1e-6).upper for model in ("output", "client", "central")}
@@ -140,7 +140,7 @@ def test_views() -> None:
     assert few.guarantee().epsilon(0.0).upper == pytest.approx(0.25 + 5 / 46)
 
 
-def test_groups() -> None:
+def test_groups_cost_the_stated_epsilon() -> None:
     """All losses of one round are a group of m: m times the pure cost, of the larger rate where they are not equal."""
     equal = evolve(printed(1.0, 23), threshold_scale=8.0)
     assert equal.guarantee(group=10).epsilon(0.0).upper == pytest.approx(10 * (1 / 8 + 1 / 2))
@@ -252,7 +252,7 @@ def excess(law: FedSVT, claim: FedSVT, first: np.ndarray, second: np.ndarray, *,
 
 
 @pytest.mark.statistical
-def test_none_of_many_small_instances_exceeds_the_certificate() -> None:
+def test_no_instance_of_many_exceeds_the_certificate() -> None:
     """Pure, and the summed Renyi curves at five orders, in both directions.
 
     A certificate that fails for one instance in ten is found with probability 1 - 0.9^170 > 1 - 1e-7.
@@ -334,7 +334,7 @@ def test_exact_losses_of_worst_cases() -> None:
 
 
 @pytest.mark.parametrize("focus", ["run", "threshold"])
-def test_likelihood_ratios(focus: Literal["run", "threshold"]) -> None:
+def test_likelihood_ratios_are_those_of_the_laws(focus: Literal["run", "threshold"]) -> None:
     """They are differences of log-probabilities, and their mean under the first world is a divergence: not negative."""
     made = FedSVT(
         clients=2,

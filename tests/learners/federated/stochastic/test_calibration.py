@@ -156,7 +156,7 @@ def test_approximate_targets_are_met(assignment: str, model: str, noise: str, sm
     assert used >= (0.99 if assignment == "contiguous" else 0.9) * 0.8
 
 
-def test_what_delta_buys_for_messages() -> None:
+def test_delta_reduces_the_noise_of_messages() -> None:
     """5.3(3): for a hundred experts, Gaussian noise or the exact loss of Laplace noise beat the factor d by far."""
     asked = setting((None,) * 6 + (1,), smoothness=0.0, assignment="contiguous")
     deviations = {}
@@ -186,7 +186,7 @@ def test_theorem_6_prints_less_noise_for_deep_trees_alone(number: int, delta: fl
         assert (printed_scale(asked, number, phase, trees, epsilon=1.0, delta=delta) < pure) == (trees > found)
 
 
-def test_theorem_6_asks_for_shallow_trees() -> None:
+def test_theorem_6_needs_shallow_trees() -> None:
     """5.4(a): eps = 1, m = 10, d = 100, alpha = beta = 1, delta = 1e-6: -0.6, 1.4, 3.5 at p = 12, 16, 20."""
     values = [
         theorem_6_trees(p, clients=10, experts=100, epsilon=1.0, delta=1e-6, alpha=1.0, beta=1.0) for p in (12, 16, 20)

@@ -337,7 +337,7 @@ def test_a_secret_law_is_the_mean_over_orders() -> None:
     assert np.exp(found) == pytest.approx(np.mean(laws, axis=0), abs=1e-12)
 
 
-def test_what_is_too_large_or_wrong_is_refused() -> None:
+def test_too_large_or_invalid_settings_are_refused() -> None:
     phase = TreePhase(records=16, trees=2, batch=4, scales=(1.0, 1.0))
     few = TreePhase(records=4, trees=1, batch=2, scales=(1.0,))
     zero = constant(0.0, 0.0)

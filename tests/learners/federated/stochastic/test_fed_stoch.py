@@ -190,7 +190,7 @@ def test_communication_of_one_tree_is_counted_exactly(m, d, doublings, hold):
         assert outcome.communication.up + outcome.communication.down == 2 * active * m * (d + 1)
 
 
-def test_all_clients_come_to_the_same_point_also_who_was_late():
+def test_all_clients_reach_the_same_point_even_late_ones():
     one = learner(SquaredDistances(), m=4, rounds=63)
     losses = data(one)
     late = InProcess(clients(one, losses, range(4)), silent=lambda client, n: client == 2 and n < 12 and n != 5)
@@ -239,7 +239,7 @@ def test_malformed_answers_are_left_out():
         assert found.winners == expected.winners
 
 
-def test_dropping_out_takes_no_noise_of_the_server_away():
+def test_dropouts_do_not_reduce_the_servers_noise():
     """Losses of 0: who wins is the noise's doing, and the same whoever answers."""
     one = learner(where="server", m=5, rounds=63, low=-1.0)
     losses = np.zeros((5, 63, 4))
@@ -277,7 +277,7 @@ def test_a_client_answers_each_leaf_once_and_in_turn():
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
-def test_what_can_not_be_run_is_refused():
+def test_learners_that_cannot_be_run_are_refused():
     one = learner()
     losses = data(one)
     for bad in (
@@ -327,7 +327,7 @@ def test_what_can_not_be_run_is_refused():
         {"family": ExpertLosses},
     ],
 )
-def test_learners_that_can_not_be_are_refused(changed):
+def test_inconsistent_learners_are_refused(changed):
     with pytest.raises(InvalidArgumentError):
         evolve(learner(), **changed)
 

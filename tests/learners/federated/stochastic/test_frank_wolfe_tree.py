@@ -59,7 +59,7 @@ def test_counts_of_a_phase(trees, multiple, spare):
 
 
 @given(st.integers(1, 7))
-def test_iterates_move_no_further_than_said(trees):
+def test_iterates_move_at_most_by_the_stated_distance(trees):
     """Oracle: the weight that is left on the parent's iterate after the leaves between."""
     schedule = phase(trees).schedule()
     vertices = phase(trees).vertices()
@@ -89,7 +89,7 @@ def test_travel_of_the_depth_one_children_nears_ten_ninths():
         {"scales": 3.0}, {"trees": 0, "scales": (1.0,)},
     ],
 )  # fmt: skip
-def test_phases_that_can_not_be_are_refused(changed):
+def test_inconsistent_phases_are_refused(changed):
     proper = {"records": 60, "trees": 2, "batch": 16, "scales": (1.0, 2.0)}
     assert TreePhase(**proper).used() == 56
     with pytest.raises(InvalidArgumentError):
@@ -104,7 +104,7 @@ def test_phases_that_can_not_be_are_refused(changed):
         {"low": -1.7e308, "high": 1.7e308},
     ],
 )  # fmt: skip
-def test_settings_that_can_not_be_are_refused(changed):
+def test_inconsistent_settings_are_refused(changed):
     proper = {"clients": 3, "phases": (phase(0, 1), None, phase(0, 4)), "low": -1.0, "high": 1.0}
     assert StochSetting(**proper).span == 2.0
     with pytest.raises(InvalidArgumentError):
@@ -180,6 +180,6 @@ def test_printed_phases_refuse_hold_or_make_one_release():
     "changed",
     [{"clients": 0}, {"experts": 1}, {"epsilon": 0.0}, {"lipschitz": 0.0}, {"smoothness": -1.0}, {"where": "x"}],
 )
-def test_sizes_that_can_not_be_are_refused(changed):
+def test_impossible_sizes_are_refused(changed):
     with pytest.raises(InvalidArgumentError):
         Sizes(**({"clients": 2, "experts": 3, "epsilon": 1.0} | changed))

@@ -84,7 +84,7 @@ def test_declared_constants_hold_and_are_attained(family):
     assert (np.abs(first - second).max(axis=1) <= family.smoothness * way * (1 + 1e-9) + 1e-12).all()
 
 
-def test_smoothness_of_squared_distances_is_half_and_no_less():
+def test_smoothness_of_squared_distances_is_exactly_half():
     family = SquaredDistances()
     x, y = np.eye(D)[:2]
     change = family.gradients(np.zeros((1, D)), x) - family.gradients(np.zeros((1, D)), y)
@@ -95,7 +95,7 @@ wild = st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1e-300, -1e100])
 
 
 @given(st.lists(wild, min_size=D, max_size=D), st.integers(0, 2**32), st.sampled_from(range(4)), st.floats(0, 2))
-def test_no_record_whatever_gets_past_the_clips(record, seed, which, beta):
+def test_no_record_exceeds_the_clips(record, seed, which, beta):
     """What one record adds lies in [low, high], or within beta times the way: replaced, it moves an average by that."""
     family = FAMILIES[:4][which]
     x, y = points(np.random.default_rng(seed), 2)
@@ -110,7 +110,7 @@ def test_no_record_whatever_gets_past_the_clips(record, seed, which, beta):
     assert held == pytest.approx(np.clip(free, -most, most))
 
 
-def test_a_kinked_loss_shows_why_smoothness_is_not_believed():
+def test_corrections_are_clipped_if_the_declared_smoothness_is_wrong():
     """Mutant: beta declared a hundredth of the truth. Without the clip its correction would be a hundred times that."""
     family = SquaredProducts()
     u = np.array([[1.0, -1.0, 1.0, 1.0, -1.0]])
@@ -129,7 +129,7 @@ def test_losses_of_experts_out_of_range_are_refused_or_clipped():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_is_no_record_is_refused(family):
+def test_invalid_records_are_refused(family):
     for bad in (np.full((2, D), np.nan), np.full((2, D), np.inf), np.full((2, D), 1e200), np.zeros(D), "x", [[True]]):
         with pytest.raises(InvalidArgumentError):
             family.checked(bad)
@@ -158,6 +158,6 @@ def test_distributions_are_checked():
         lambda: SmoothedCrossEntropy(experts=1, mixing=0.1),
     ],
 )
-def test_families_that_can_not_be_are_refused(make):
+def test_inconsistent_families_are_refused(make):
     with pytest.raises(InvalidArgumentError):
         make()

@@ -108,7 +108,7 @@ def test_the_table_of_totals_is_derived_again(trees: int) -> None:
 
 @pytest.mark.parametrize("beta", [0.2, 0.55, 0.8, 3.0])
 @pytest.mark.parametrize("trees", [1, 2, 3, 4])
-def test_smooth_corrections_pay_for_the_way_that_the_iterate_went(trees: int, beta: float) -> None:
+def test_smooth_corrections_are_charged_for_the_path_of_the_iterate(trees: int, beta: float) -> None:
     """min(2, beta dx/alpha) eps at the outputs, d/2 as much for messages; dx = 2, 1.4, 1.236, 1.170 at depth 1."""
     found = totals(setting(trees, smoothness=beta), "output")
     seen = totals(setting(trees, smoothness=beta), "server")
@@ -139,7 +139,7 @@ def test_shares_count_every_vertex_once_and_the_first_of_a_depth_is_the_worst(tr
         assert row.shift == pytest.approx(width / alike[0].records, rel=1e-9)
 
 
-def test_linear_losses_pay_at_roots_alone() -> None:
+def test_linear_losses_are_charged_only_at_roots() -> None:
     assert set(totals(setting(3, smoothness=0.0), "output")) == {(1, 0), (2, 0), (3, 0)}
     assert certified(setting(3, smoothness=0.0), "output") == pytest.approx(1.0, rel=1e-12)
 
@@ -160,7 +160,7 @@ def test_linear_losses_pay_at_roots_alone() -> None:
         (100, 0.5, None, 30.5),
     ],
 )
-def test_who_sees_messages_pays_for_every_coordinate(
+def test_messages_are_charged_for_every_coordinate(
     experts: int, epsilon: float, smoothness: float | None, expected: float
 ) -> None:
     """Golden numbers of specification 5.2: PLD at delta = 1e-6, T1 = 1, record pinned (linear or not)."""
@@ -256,7 +256,7 @@ def test_the_noise_of_a_client_is_not_that_of_the_average() -> None:
     assert certified(mutant, "client") == pytest.approx(8.0, rel=1e-12)
 
 
-def test_a_server_that_adds_the_noise_is_not_kept_out() -> None:
+def test_a_server_that_adds_the_noise_sees_the_messages() -> None:
     """F6: the inbox holds raw gradients; without a view everything is published, so it is in that guarantee too."""
     graph = plan(setting(1, where="server", clients=3), experts=D)
     assert math.isinf(graph.guarantee(view="server").epsilon(1e-3).upper)
@@ -266,7 +266,7 @@ def test_a_server_that_adds_the_noise_is_not_kept_out() -> None:
 
 @pytest.mark.parametrize("noise", ["gumbel", "exponential"])
 @pytest.mark.parametrize("assignment", ["secret", "contiguous"])
-def test_one_sided_noise_hides_no_message(noise: str, assignment: str) -> None:
+def test_one_sided_noise_gives_messages_an_infinite_epsilon(noise: str, assignment: str) -> None:
     found = setting(1, noise=noise, assignment=assignment, smoothness=0.0)
     assert math.isinf(certified(found, "server", 0.5))
     assert math.isfinite(certified(found, "output"))
@@ -374,7 +374,7 @@ def test_theorem_6_never_applies() -> None:
     assert claims[-1].refuted
 
 
-def test_what_no_claim_covers_is_refused() -> None:
+def test_settings_that_no_claim_covers_are_refused() -> None:
     with pytest.raises(InvalidArgumentError):
         printed_claims(setting(noise="gumbel"), experts=D, epsilon=1.0)
     with pytest.raises(InvalidArgumentError):
@@ -386,7 +386,7 @@ def test_what_no_claim_covers_is_refused() -> None:
 # --- mutants ---------------------------------------------------------------------------------------------------------
 
 
-def test_mutants_of_the_scales_are_charged_for_what_they_are() -> None:
+def test_mutants_of_the_scales_are_charged_for_their_actual_noise() -> None:
     """M1: messages cost d/2 as much; M2: a range of 2D; M3: scales without 2^j cost 2^j times as much."""
     assert certified(setting(1, smoothness=0.0), "server") == pytest.approx(D / 2, rel=1e-12)
     assert certified(setting(1), "output") == pytest.approx(2.0, rel=1e-12)
@@ -395,13 +395,13 @@ def test_mutants_of_the_scales_are_charged_for_what_they_are() -> None:
         assert certified(mutant, "output") == pytest.approx(2.0**trees, rel=1e-12)
 
 
-def test_smoothness_without_the_clip_buys_nothing() -> None:
+def test_smoothness_without_the_clip_does_not_lower_the_cost() -> None:
     """M25: what is not clipped to beta times the way is charged for gradients that jump."""
     assert certified(setting(2, smoothness=None), "output") == pytest.approx(2.0, rel=1e-12)
     assert certified(setting(2, smoothness=0.01), "output") == pytest.approx(1.0, rel=1e-12)
 
 
-def test_printed_scales() -> None:
+def test_scales_are_the_printed_ones() -> None:
     found = setting(3, epsilon=0.5, k=12)
     phase = found.phases[-1]
     assert phase is not None

@@ -166,7 +166,7 @@ def test_secure_noise_is_taken():
     assert outcome.result.points.sum(axis=1) == pytest.approx(np.ones(6))
 
 
-def test_what_can_not_be_published_is_refused():
+def test_results_that_cannot_be_published_are_refused():
     one = FedStoch(setting=setting(noise="gumbel"), rounds=63, experts=4)
     client = one.client(np.full((63, 4), 0.5), SimulationNoise(0))
     with pytest.raises(InvalidArgumentError, match="hides no message"):

@@ -24,7 +24,7 @@ learner: Callable[..., FedStoch] = cases.learner
 # --- noise -----------------------------------------------------------------------------------------------------------
 
 
-def test_noise_on_the_average_has_the_scale_that_it_is_said_to_have():
+def test_noise_on_the_average_has_its_stated_scale():
     """Standard deviation sqrt(2)*mu of what a server adds to the average. n = 2e5; kurtosis 6 gives the sample variance
     a relative standard error of sqrt(5/n) = 0.5 %, and six of them are less than 1e-6; twice the noise is caught."""
     n, m, mu = 200_000, 7, 0.3
@@ -46,7 +46,7 @@ def test_noise_in_one_is_the_sum_of_the_clients_noise(noise):
 @pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential"])
 @pytest.mark.parametrize("where", ["client", "server"])
 @pytest.mark.parametrize("uplinks", [True, False])
-def test_who_wins_has_the_law_of_the_noisy_minimum(noise, where, uplinks):
+def test_the_winner_has_the_law_of_the_noisy_minimum(noise, where, uplinks):
     """One client, one release: chi-square against ``NoisyMax``'s exact law, the exponential mechanism's for Gumbel
     noise. 8000 runs, alarm 1e-6; half the noise is caught."""
     losses = np.array([[[0.1, 0.9, 0.3, 0.0], [0.5, 0.5, 0.5, 0.5]]])
@@ -260,7 +260,7 @@ def test_the_bound_on_curves_by_hand():
     assert whole.regret_bound(pseudo=True) == pytest.approx(2 * 127 + 128 * min(2.0, excess), rel=1e-4)
 
 
-def test_no_bound_is_made_up():
+def test_a_bound_without_a_proof_is_refused():
     with pytest.raises(InvalidArgumentError):
         learner(noise="gumbel").regret_bound()
     with pytest.raises(InvalidArgumentError):

@@ -149,7 +149,7 @@ def test_simulation_follows_the_exact_law() -> None:
     assert not found.switched[:, 0].any() and found.shadows is None
 
 
-def test_a_run() -> None:
+def test_a_run_is_consistent_with_its_transcript() -> None:
     learner = _learner(5, 3, 0.2, 0.1)
     losses = np.random.default_rng(3).random((15, 2))
     run = learner.run(losses, np.random.default_rng(4))
@@ -288,7 +288,7 @@ def test_likelihood_ratios_of_all_transcripts() -> None:
 
 
 @pytest.mark.statistical
-def test_plan() -> None:
+def test_the_plan_has_four_nodes_and_survives_json() -> None:
     learner = _learner(10**5, 10, 1e-3, 0.01)
     graph = learner.graph()
     assert graph.adjacency is Adjacency.REPLACE_ONE and graph.pinned
@@ -319,7 +319,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     for name, values in REFUSED.items():
         for value in values:
             with pytest.raises(InvalidArgumentError, match=name):

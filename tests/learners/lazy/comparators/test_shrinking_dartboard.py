@@ -171,7 +171,7 @@ def test_one_draw_more_than_charged_is_seen(budget: int) -> None:
     assert any(_exact_delta(more, streams, e) > accounting.delta(event, e).upper + 1e-4 for e in epsilons)
 
 
-def test_plan() -> None:
+def test_the_plan_has_three_nodes_and_survives_json() -> None:
     large = _learner(40, rounds=10**6, rate=1e-3, p=1e-2)
     graph = large.graph()
     assert len(graph.nodes) == 3
@@ -211,7 +211,7 @@ class _Target:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "no fake switches", "sensitivity halved", "budget not kept"])
-def test_audit_tells_the_mutants(mutant: str | None) -> None:
+def test_audit_refutes_the_mutants(mutant: str | None) -> None:
     learner = _learner(4, rounds=60, rate=0.05, p=0.2)
     broken = {
         None: learner,
@@ -261,7 +261,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 }  # fmt: skip
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     for name, values in REFUSED.items():
         for value in values:
             with pytest.raises(InvalidArgumentError, match=name):
@@ -340,7 +340,7 @@ REFUSED_TARGETS: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED_TARGETS.items())
-def test_calibration_refuses(argument: str, values: tuple[object, ...]) -> None:
+def test_calibration_refuses_bad_targets(argument: str, values: tuple[object, ...]) -> None:
     good: dict[str, object] = {"rounds": 100, "experts": 3, "epsilon": 1.0, "delta": 1e-6}
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):

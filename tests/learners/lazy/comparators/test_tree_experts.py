@@ -111,7 +111,7 @@ def _broken_experts(learner: TreeExperts, mutant: str | None) -> object:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "one expert's sensitivity", "fresh noise for every sum"])
-def test_audit_tells_the_mutants_of_experts(mutant: str | None) -> None:
+def test_audit_refutes_the_mutants_of_experts(mutant: str | None) -> None:
     learner = TreeExperts.of_zcdp(rounds=17, experts=4, rho=0.1)
     verdict = audit(
         _broken_experts(learner, mutant),
@@ -126,7 +126,7 @@ def test_audit_tells_the_mutants_of_experts(mutant: str | None) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("mutant", [None, "sensitivity of add or remove", "gradients not scaled down"])
-def test_audit_tells_the_mutants_of_ftrl(mutant: str | None) -> None:
+def test_audit_refutes_the_mutants_of_ftrl(mutant: str | None) -> None:
     learner = PrivateFTRL.of_zcdp(rounds=17, domain=BALL, lipschitz=2.0, rho=0.1)
     factor = 1.0 if mutant is None else 2.0  # twice the steps between the worlds, or half the noise
     broken = PrivateFTRL(rounds=17, domain=BALL, lipschitz=2.0 * factor, scale=learner.scale)
@@ -313,6 +313,6 @@ def test_ftrl_regret_is_within_its_bound(sums: Literal["tree", "square root"], d
         ),
     ],
 )
-def test_refusals(call, name: str) -> None:
+def test_bad_arguments_are_refused(call, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         call()

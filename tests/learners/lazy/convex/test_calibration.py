@@ -116,7 +116,7 @@ def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> Non
 
 
 @pytest.mark.statistical
-def test_inexact_sampler_is_paid_for_within_the_target() -> None:
+def test_the_error_of_an_inexact_sampler_is_within_the_target() -> None:
     learner = _calibrated(300, Ball(2, 1.0), 2.0, 1e-4, sampler=ProximalSampler(1e-12))
     assert _certified(learner, 1e-4) <= 2.0
     with pytest.raises(UnsupportedEventError, match="no certificate"):
@@ -132,7 +132,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED.items())
-def test_refused_arguments(argument: str, values: tuple[object, ...]) -> None:
+def test_bad_arguments_are_refused(argument: str, values: tuple[object, ...]) -> None:
     good: dict[str, object] = {"rounds": 300, "domain": Ball(2, 1.0), "lipschitz": 1.0, "epsilon": 1.0, "delta": 1e-6}
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):

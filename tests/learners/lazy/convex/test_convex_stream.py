@@ -187,7 +187,7 @@ def test_rounds_one_by_one_are_the_release(sampler: Any) -> None:
         finished.predict()
 
 
-def test_one_batch_never_looks_at_losses() -> None:
+def test_a_single_batch_never_reads_losses() -> None:
     learner, losses = _learner(5, 5), _linear(5)
     found = release(learner, losses, noise=SimulationNoise(0))
     assert (found.actions == found.actions[0]).all() and found.switches == 0
@@ -610,7 +610,7 @@ def test_floating_point_is_never_published() -> None:
     assert stream.round == 0
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     source = SimulationNoise(0)
     with pytest.raises(UnsupportedEventError, match="no certificate"):
         start(_learner(sampler=LangevinSampler(steps=3, step=0.1)), noise=source)

@@ -178,7 +178,7 @@ def test_log_ratios_stay_within_their_tails(adversary: str) -> None:
         (0.0, 0.3, 30.0, 0.1),
     ],
 )
-def test_changes_of_log_ratios_are_seldom_large(p: float, shadow: float | None, lam: float, normaliser: float) -> None:
+def test_large_changes_of_log_ratios_are_rare(p: float, shadow: float | None, lam: float, normaliser: float) -> None:
     """Mean exceedances over each cell, at every boundary, in the exact law of (x, y): with coins clipped or not."""
     losses, points = _drifting(60, 1), _grid(Ball(1, 1.0), 161)
     learner = _learner(60, 2, 0.6, lam, p, shadow_probability=shadow, normaliser=normaliser, failure=1e-7)
@@ -475,7 +475,7 @@ def test_one_batch_costs_nothing_and_no_fake_switch_is_not_certified() -> None:
 
 
 @pytest.mark.statistical
-def test_inexact_samplers_pay_and_uncertified_ones_are_refused() -> None:
+def test_inexact_samplers_are_charged_and_uncertified_ones_refused() -> None:
     exact = _learner(50, 1, 0.05, 2.0, 0.2, domain=Ball(1, 3.0))  # wide: draws are charged as Gaussian-DP
     rough, fine = (evolve(exact, sampler=ProximalSampler(tau)) for tau in (1e-6, 1e-15))
     values = [one.graph().guarantee().epsilon(1e-3).upper for one in (exact, fine, rough)]
@@ -553,14 +553,14 @@ REFUSED: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED.items())
-def test_refused_arguments(argument: str, values: tuple[object, ...]) -> None:
+def test_bad_arguments_are_refused(argument: str, values: tuple[object, ...]) -> None:
     good = _learner(10, 1, 0.1, 1.0, 0.1, domain=Ball(2, 1.0))
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):
             evolve(good, **{argument: value})  # type: ignore[arg-type]
 
 
-def test_refused_losses() -> None:
+def test_bad_losses_are_refused() -> None:
     learner = _learner(10, 1, 0.1, 1.0, 0.1)
     rng = np.random.default_rng(0)
     for bad, match in (

@@ -50,7 +50,7 @@ def test_tails_by_their_own_arithmetic() -> None:
     assert _tails(batch=6).largest == pytest.approx(3 * _tails(batch=6).change)
 
 
-def test_what_moves_the_bounds() -> None:
+def test_bounds_grow_with_their_parameters() -> None:
     found = _tails()
     adaptive = _tails(adversary="adaptive")
     assert adaptive.change > found.change and (adaptive.per_boundary, adaptive.overall) == (0.0, 1e-8)
@@ -129,7 +129,7 @@ def test_draws_of_shifted_measures_can_be_coupled_closely() -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 0.05, 0.4])
-def test_a_draw_is_seldom_old_and_seldom_chosen(p: float) -> None:
+def test_the_probability_of_an_old_draw_is_bounded(p: float) -> None:
     """The bound on where x was drawn, against a chain whose redraws depend on x as badly as they may.
 
     Two values: one is kept with probability 1 - p, the other with as little as is allowed. The weight of a value at a

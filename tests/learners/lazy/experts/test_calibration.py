@@ -121,7 +121,7 @@ def test_search_delta_is_close_to_the_certified_one() -> None:
 @pytest.mark.parametrize("shadow", [True, False])
 @pytest.mark.parametrize("rounds", [10**3, 10**6])
 @pytest.mark.parametrize("target", [1e-6, 1e-3, 10.0])
-def test_search_is_near_what_is_certified(target: float, rounds: int, shadow: bool) -> None:
+def test_the_search_bound_is_near_the_certified_one(target: float, rounds: int, shadow: bool) -> None:
     found = _Search(rounds, 10, Target(epsilon=target, delta=1e-6), shadow, None).best()
     learner = LazyExperts(
         rounds=rounds,
@@ -172,7 +172,7 @@ def test_groups_are_certified_as_such(group: int) -> None:
     assert one.regret_bound() < many.regret_bound() < group * one.regret_bound()
 
 
-def test_refused_targets() -> None:
+def test_bad_targets_are_refused() -> None:
     for name, values in {"epsilon": (0.0, math.nan), "delta": (0.0, 1.0), "group": (0, True, 1.5)}.items():
         for value in values:
             with pytest.raises(InvalidArgumentError, match=name):

@@ -44,7 +44,7 @@ def _learner(n: int, batch: int, rate: float, p: float, variant: Variant = "l2p"
         (200, 1, 0.05, 0.3, 1e-6, 3.260, 3.009),
     ],
 )
-def test_golden_certificates(
+def test_certificates_agree_with_golden_values(
     n: int, batch: int, rate: float, p: float, delta: float, by_pld: float, by_rdp: float
 ) -> None:
     """No looser than the best of an independent accountant's two methods, within the three decimals it was noted in."""
@@ -84,7 +84,7 @@ def test_without_fake_switches_nothing_is_certified(variant: Variant) -> None:
 
 
 @pytest.mark.statistical
-def test_a_loose_normaliser_stands_in_for_fake_switches() -> None:
+def test_a_loose_normaliser_replaces_fake_switches() -> None:
     """p = 0: what the normaliser exceeds the largest log-ratio by is a rate of fake switches; exact loss within it."""
     values = []
     for excess in (0.1, 0.3, 1.0):
@@ -150,7 +150,9 @@ def test_keep_probability_is_rounded_up(p: float) -> None:
         (50, 1, 0.05, 0.3, 1e-3, 6.49),
     ],
 )
-def test_printed_formula(rounds: int, batch: int, rate: float, p: float, delta: float, value: float) -> None:
+def test_the_printed_formula_agrees_with_golden_values(
+    rounds: int, batch: int, rate: float, p: float, delta: float, value: float
+) -> None:
     printed = paper_epsilon(rounds=rounds, batch=batch, learning_rate=rate, fake_switch_probability=p, delta=delta)
     assert printed.epsilon == pytest.approx(value, rel=5e-3)
     certified = _learner(-(-rounds // batch), batch, rate, p).graph().guarantee().epsilon(delta).upper
@@ -186,7 +188,7 @@ REFUSED_PRINTED: dict[str, tuple[float, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED_PRINTED.items())
-def test_printed_formula_refuses(argument: str, values: tuple[float, ...]) -> None:
+def test_the_printed_formula_refuses_bad_arguments(argument: str, values: tuple[float, ...]) -> None:
     good = {"rounds": 100, "batch": 1, "learning_rate": 0.01, "fake_switch_probability": 0.1, "delta": 1e-6}
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):
@@ -237,7 +239,7 @@ def test_calibration_with_privacy_to_spare_takes_the_best_learning_rate() -> Non
     ("argument", "value"),
     [("epsilon", 0.0), ("epsilon", math.inf), ("delta", 0.0), ("delta", 1.0), ("rounds", 1), ("variant", "lazy")],
 )
-def test_calibration_refuses(argument: str, value: object) -> None:
+def test_calibration_refuses_bad_targets(argument: str, value: object) -> None:
     good: dict[str, object] = {"rounds": 300, "experts": 5, "epsilon": 1.0, "delta": 1e-5}
     with pytest.raises(InvalidArgumentError, match=argument):
         LazyExperts.calibrated(**(good | {argument: value}))  # type: ignore[arg-type]
@@ -264,7 +266,7 @@ def test_expected_regret_is_below_its_bound(seed: int, rounds: int, experts: int
 
 
 @pytest.mark.statistical
-def test_batching_costs_what_it_should_on_alternating_losses() -> None:
+def test_batching_costs_the_exact_amount_on_alternating_losses() -> None:
     """eta*T*(B-1)/8 of extra regret, exactly in the limit: batches are not free (T = 1e6, B = 10, eta = 1e-3: 1125)."""
     rounds, batch, rate = 10**6, 10, 1e-3
     losses = np.repeat(np.tile([[1.0, 0.0], [0.0, 1.0]], (rounds // batch // 2, 1)), batch, axis=0)
@@ -331,7 +333,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED.items())
-def test_refused_arguments(argument: str, values: tuple[object, ...]) -> None:
+def test_bad_arguments_are_refused(argument: str, values: tuple[object, ...]) -> None:
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):
             LazyExperts(**(GOOD | {argument: value}))

@@ -200,7 +200,7 @@ def test_bad_losses_are_found_before_the_charge():
     assert ledger.recorded("plays") == 1
 
 
-def test_secure_noise_plays_and_is_no_simulation():
+def test_secure_noise_plays_and_is_not_marked_as_a_simulation():
     pytest.importorskip("opendp", reason="the extra secure is not installed")
     given = learner(rounds=20)
     found = given.release(np.random.default_rng(1).random((20, 2)))
@@ -242,7 +242,7 @@ def test_one_batch_reads_nothing():
 
 
 @pytest.mark.statistical
-def test_a_state_does_not_grow_and_tells_no_coin():
+def test_a_state_does_not_grow_and_contains_no_future_coin():
     given = learner(rounds=10_000, batch=3)
     stream = given.start(noise=SimulationNoise(12345))
     sizes = []
@@ -283,7 +283,7 @@ def test_a_state_that_was_changed_is_refused(path):
 
 
 @pytest.mark.parametrize("changed", [{"learning_rate": 0.5}, {"rounds": 8}, {"variant": "dartboard"}], ids=str)
-def test_another_learner_does_not_go_on(changed):
+def test_the_state_of_another_learner_is_refused(changed):
     state = learner().start(noise=SimulationNoise(1)).checkpoint()
     with pytest.raises(InvalidArgumentError, match="other parameters"):
         learner(**changed).resume(state, noise=SimulationNoise(1))
@@ -300,7 +300,7 @@ def test_a_simulation_stays_one():
 
 
 @pytest.mark.parametrize("bad", [{}, None, [1], "x"])
-def test_what_is_no_state_is_refused(bad):
+def test_invalid_states_are_refused(bad):
     with pytest.raises(InvalidArgumentError, match="checkpoint"):
         learner().resume(bad, noise=SimulationNoise(1))
 

@@ -150,7 +150,9 @@ def test_certificate_is_above_the_exact_law_of_the_worst_pair(n: int, batch: int
     ("n", "batch", "rate", "p", "at", "value"),
     [(200, 1, 0.05, 0.3, 1e-2, 1.0523), (400, 1, 0.1, 0.3, 1e-2, 4.6691), (400, 5, 0.05, 0.3, 1e-2, 2.3833)],
 )
-def test_values(n: int, batch: int, rate: float, p: float, at: float, value: float) -> None:
+def test_the_bound_agrees_with_golden_values(
+    n: int, batch: int, rate: float, p: float, at: float, value: float
+) -> None:
     learner = LazyExperts(
         rounds=n * batch, experts=2, batch=batch, learning_rate=rate, fake_switch_probability=p, normaliser="paper"
     )
@@ -175,7 +177,7 @@ def test_where_nothing_better_is_known_it_is_the_full_view() -> None:
 
 
 @pytest.mark.parametrize("normaliser", ["tight", "paper", 0.0, 0.3, 2.0])
-def test_look_probability_covers_every_state(normaliser: str | float) -> None:
+def test_the_probability_that_the_shadow_is_used_covers_every_state(normaliser: str | float) -> None:
     learner = LazyExperts(
         rounds=8, experts=2, batch=4, learning_rate=0.2, fake_switch_probability=0.1, normaliser=normaliser
     )
@@ -187,7 +189,7 @@ def test_look_probability_covers_every_state(normaliser: str | float) -> None:
 
 
 @pytest.mark.parametrize("round_", [-1, 10, 0.5, True])
-def test_bad_round(round_: object) -> None:
+def test_a_bad_round_is_refused(round_: object) -> None:
     learner = LazyExperts(rounds=10, experts=2, learning_rate=0.1, fake_switch_probability=0.1)
     with pytest.raises(InvalidArgumentError, match="round_"):
         actions_epsilon(learner, 1e-3, round_=round_)  # type: ignore[arg-type]

@@ -59,13 +59,15 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("n", "batch", "rate", "p", "delta", "value"), GOLDEN)
-def test_golden_values(n: int, batch: int, rate: float, p: float, delta: float, value: float) -> None:
+def test_exact_losses_agree_with_golden_values(
+    n: int, batch: int, rate: float, p: float, delta: float, value: float
+) -> None:
     lower, upper = _exact(_learner(n, batch, rate, p), delta)
     assert lower <= upper <= lower + 1e-6
     assert lower == pytest.approx(value, abs=8e-4)
 
 
-def test_golden_decision() -> None:
+def test_the_loss_of_a_decision_agrees_with_a_golden_value() -> None:
     """One boundary, eta = 0.01 and p = 0.2: the whole loss is (nearly) the decision's."""
     first, second = _learner(2, 1, 0.01, 0.2).worst_case_neighbours()
     chain0, chain1 = (_learner(2, 1, 0.01, 0.2).chain(stream) for stream in (first, second))
@@ -263,7 +265,7 @@ def test_equal_streams_and_the_last_batch_lose_nothing() -> None:
 
 
 @pytest.mark.statistical
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     learner = _learner(5, 1, 0.1, 0.1)
     losses = np.zeros((5, 2))
     other = losses.copy()

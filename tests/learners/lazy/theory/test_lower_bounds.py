@@ -51,7 +51,7 @@ def fresh_draws_pvalue(found: Resamplings, log_law: FloatArray) -> float:
 
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("variant", ["l2p", "dartboard"])
-def test_lazy_learners_draw_afresh(variant: str, batch: int) -> None:
+def test_lazy_learners_draw_independently_of_the_past(variant: str, batch: int) -> None:
     rounds = 11
     learner = LazyExperts(
         rounds=rounds,
@@ -72,7 +72,7 @@ def test_lazy_learners_draw_afresh(variant: str, batch: int) -> None:
     assert fresh_draws_pvalue(found, stale) < FALSE_ALARM
 
 
-def test_epoch_learner_draws_afresh() -> None:
+def test_the_epoch_learner_draws_independently_of_the_past() -> None:
     learner = ParallelEpochLearner(rounds=17, experts=3, epoch=4, epsilon=0.8)
     losses = np.random.default_rng(5).random((17, 3))
     found = learner.simulate(losses, np.random.default_rng(6), 50_000)
@@ -81,7 +81,7 @@ def test_epoch_learner_draws_afresh() -> None:
     np.testing.assert_array_equal(found.times[0], [0, 2, 4, 6, 8, 10, 12, 14])
 
 
-def test_tree_learners_do_not_draw_afresh() -> None:
+def test_tree_learners_do_not_draw_independently_of_the_past() -> None:
     """The leader of noisy prefix sums has the right law in every round, and leans on the rounds before."""
     rounds = 8
     noisy = TreeAggregation(rounds, 1.0, estimate="plain").simulate(
@@ -187,7 +187,7 @@ def _target(learner: ParallelEpochLearner, rate: float, history: bool) -> tuple[
     [(1.0, False, False), (2.0, False, True), (1.0, True, True)],
     ids=["correct", "sensitivity halved", "reads all epochs"],
 )
-def test_audit_tells_the_mutants(factor: float, history: bool, caught: bool) -> None:
+def test_audit_refutes_the_mutants(factor: float, history: bool, caught: bool) -> None:
     learner = ParallelEpochLearner(rounds=60, experts=4, epoch=5, epsilon=0.25)
     target, neighbours = _target(learner, factor * learner.learning_rate, history)
     verdict = audit(
@@ -339,6 +339,6 @@ def test_coarse_floor_is_attained_for_one_copy_only() -> None:
         (lambda: printed_regret_floor(rounds=10, experts=2, epsilon=0.0), "epsilon"),
     ],
 )
-def test_refusals(call, name: str) -> None:
+def test_bad_arguments_are_refused(call, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         call()

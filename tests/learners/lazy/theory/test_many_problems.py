@@ -25,7 +25,7 @@ def _slope(rounds: list[int], known: str) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [10**4, 10**6])
-def test_counted_by_curves(rounds: int) -> None:
+def test_counts_by_curves_are_the_largest_certified(rounds: int) -> None:
     found = _found(rounds, "curve")
     assert found.instances == {10**4: 2, 10**6: 21}[rounds] and found.epsilon is None
     assert found.learner.regret_bound() <= 2 * math.sqrt(rounds * math.log(10)) * (1 + 1e-9)
@@ -39,7 +39,7 @@ def test_counted_by_curves(rounds: int) -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("rounds", [10**4, 10**6, 10**12])
-def test_counted_by_epsilons(rounds: int) -> None:
+def test_counts_by_epsilons_are_the_largest_certified(rounds: int) -> None:
     found = _found(rounds, "epsilon")
     assert found.instances == {10**4: 1, 10**6: 3, 10**12: 119}[rounds] and found.epsilon is not None
     assert found.learner.regret_bound() <= 2 * math.sqrt(rounds * math.log(10)) * (1 + 1e-9)
@@ -83,7 +83,7 @@ def test_the_shadow_costs_room() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("known", ["curve", "epsilon"])
-def test_none_fits(known: str) -> None:
+def test_a_budget_too_small_for_one_problem_is_refused(known: str) -> None:
     with pytest.raises(InvalidArgumentError, match="epsilon"):
         free_instances(rounds=100, experts=2, epsilon=0.01, delta=1e-6, known=known)  # type: ignore[arg-type]
 
@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[object, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED.items())
-def test_refusals(argument: str, values: tuple[object, ...]) -> None:
+def test_bad_arguments_are_refused(argument: str, values: tuple[object, ...]) -> None:
     good: dict[str, object] = {"rounds": 100, "experts": 2, "epsilon": 1.0, "delta": 1e-6}
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):

@@ -143,7 +143,9 @@ def _learner(n: int, batch: int, rate: float, p: float, experts: int = 2) -> Laz
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("n", "batch", "rate", "p", "delta", "value"), GOLDEN)
-def test_golden_values(n: int, batch: int, rate: float, p: float, delta: float, value: float) -> None:
+def test_exact_laws_agree_with_golden_values(
+    n: int, batch: int, rate: float, p: float, delta: float, value: float
+) -> None:
     learner = _learner(n, batch, rate, p)
     chains = [learner.chain(stream) for stream in learner.worst_case_neighbours()]
     lower, upper = exact_actions_loss(*chains).epsilon(delta)
@@ -155,7 +157,7 @@ def test_golden_values(n: int, batch: int, rate: float, p: float, delta: float, 
 @pytest.mark.statistical
 @settings(max_examples=15)
 @given(st.integers(2, 40), st.floats(0.01, 0.3), st.floats(0.01, 0.8), st.sampled_from((2, 6)))
-def test_actions_tell_no_more_than_the_full_view(n: int, rate: float, p: float, experts: int) -> None:
+def test_actions_reveal_at_most_the_full_view(n: int, rate: float, p: float, experts: int) -> None:
     learner = _learner(n, 1, rate, p, experts)
     chains = [learner.chain(stream) for stream in learner.worst_case_neighbours()]
     seen, full = exact_actions_loss(*chains), exact_loss(*chains)
@@ -163,7 +165,7 @@ def test_actions_tell_no_more_than_the_full_view(n: int, rate: float, p: float, 
         assert seen.delta(epsilon)[0] <= full.delta(epsilon)[1] + 1e-12
 
 
-def test_bystanders_are_a_class_of_their_own() -> None:
+def test_other_experts_form_a_separate_class() -> None:
     """Experts that the changed batch leaves alone, one or several: against the sum over all sequences."""
     for columns in ((1.0, 0.0, 0.0), (1.0, 0.0, 0.5)):
         first = np.zeros((4, 3))
@@ -200,7 +202,7 @@ def test_equal_streams_and_the_last_batch_lose_nothing() -> None:
         assert exact_actions_loss(learner.chain(losses), learner.chain(stream)).delta(0.0) == (0.0, 0.0)
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     learner = _learner(5, 1, 0.2, 0.1)
     chain0, chain1 = (learner.chain(stream) for stream in learner.worst_case_neighbours())
     later = np.zeros((5, 2))

@@ -103,13 +103,13 @@ REFUSED_CONVEX: dict[str, tuple[float, ...]] = {
 
 
 @pytest.mark.parametrize(("argument", "values"), REFUSED_CONVEX.items())
-def test_printed_convex_formula_refuses(argument: str, values: tuple[float, ...]) -> None:
+def test_the_printed_convex_formula_refuses_bad_arguments(argument: str, values: tuple[float, ...]) -> None:
     for value in values:
         with pytest.raises(InvalidArgumentError, match=argument):
             paper_epsilon_convex(**(CONVEX | {argument: value}))
 
 
-def test_printed_convex_formula_refuses_what_no_float_holds() -> None:
+def test_the_printed_convex_formula_refuses_overflow() -> None:
     with pytest.raises(NumericalError, match="delta_0"):
         paper_epsilon_convex(**(CONVEX | {"delta": 1e-300}))
     for delta_0 in (0.0, 1.0, math.nan):
@@ -190,7 +190,7 @@ def test_batches_are_whole_and_probabilities_below_one(epsilon: float, batch: in
 
 
 @pytest.mark.statistical
-def test_theorem_3_12() -> None:
+def test_theorem_3_12_agrees_with_golden_values() -> None:
     delta = 1e-6
     preset = paper_3_12(rounds=10**6, domain=Ball(3, 2.0), lipschitz=0.5, epsilon=0.01, delta=delta)
     learner = preset.learner
@@ -226,7 +226,7 @@ GOOD_EXPERTS: dict[str, Any] = {"rounds": 100, "experts": 2, "epsilon": 0.5, "de
     ("argument", "values"),
     {"rounds": (0,), "experts": (1,), "epsilon": (0.0, math.nan, math.inf), "delta": (0.0, 1.0, True)}.items(),
 )
-def test_presets_refuse(argument: str, values: tuple[float, ...]) -> None:
+def test_presets_refuse_bad_arguments(argument: str, values: tuple[float, ...]) -> None:
     convex: dict[str, Any] = {"domain": Ball(1, 1.0), "lipschitz": 1.0, "rounds": 100, "epsilon": 0.5, "delta": 1e-3}
     for value in values:
         for preset in (paper_stmt_3_10, paper_proof_3_10):
@@ -238,6 +238,6 @@ def test_presets_refuse(argument: str, values: tuple[float, ...]) -> None:
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, math.nan, True])
-def test_the_statement_refuses_what_is_no_probability(p: float) -> None:
+def test_the_statement_refuses_invalid_probabilities(p: float) -> None:
     with pytest.raises(InvalidArgumentError, match="fake_switch_probability"):
         paper_stmt_3_10(**GOOD_EXPERTS, fake_switch_probability=p)

@@ -47,11 +47,11 @@ ALPHAS = [0, 0.1, 1 / 6, 0.25, 1 / 3, 0.5, 0.75, 1]
         ("c", "corrected", [0.5, 0.5, 0.5, 0.55, 0.6, 0.7, 0.85, 1]),
     ],
 )
-def test_figure(panel, curve: str, betas: list[float]) -> None:
+def test_exponents_of_the_figure_agree_with_golden_values(panel, curve: str, betas: list[float]) -> None:
     np.testing.assert_allclose(figure(panel).table(ALPHAS)[curve], betas, atol=6e-4)
 
 
-def test_free_privacy() -> None:
+def test_privacy_is_free_above_the_corrected_epsilon() -> None:
     """How private at no cost in the exponent: as printed down to T^(-1/4), in truth to T^(-1/6), as before."""
     assert EXPERTS_PRINTED.free_privacy() == Fraction(1, 4)
     assert EXPERTS_CORRECTED.free_privacy() == EXPERTS_BEFORE.free_privacy(dimension=1) == Fraction(1, 6)
@@ -138,7 +138,7 @@ def test_calibrated_bounds_follow_the_corrected_rates() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("rounds", "epsilon"), [(10**6, 1e-3), (10**7, 1e-2)])
-def test_small_epsilon_bound_is_close_to_what_is_certified(rounds: int, epsilon: float) -> None:
+def test_the_small_epsilon_bound_is_close_to_the_certified_one(rounds: int, epsilon: float) -> None:
     delta = 1e-6 * epsilon
     learner = LazyExperts.calibrated(rounds=rounds, experts=10, epsilon=epsilon, delta=delta, variant="dartboard")
     formula = small_epsilon_bound(rounds=rounds, experts=10, epsilon=epsilon, delta=delta)
@@ -191,6 +191,6 @@ def test_small_epsilon_bound_has_the_corrected_exponents() -> None:
         (lambda: small_epsilon_bound(rounds=math.inf, experts=2, epsilon=0.1, delta=1e-6), "rounds"),
     ],
 )
-def test_refusals(call, name: str) -> None:
+def test_bad_arguments_are_refused(call, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         call()

@@ -256,7 +256,7 @@ def test_actions_follow_their_measure_exactly(m: int, p: float, shadow: float, s
         assert np.abs(joint.sum(axis=1) - law).max() < 1e-12
 
 
-def test_where_coins_are_clipped_they_do_not() -> None:
+def test_actions_do_not_follow_their_measure_if_coins_are_clipped() -> None:
     measure = _Added(np.zeros(2), eta=1.0, ratio_width=1.0)
     losses = np.tile([[-1.0, 0.0]], (5, 1))
     learner = _transform(measure, 5, normaliser=0.0, p=0.05)
@@ -497,7 +497,7 @@ def test_bounds_grow_with_all_that_makes_them_worse(monkeypatch: pytest.MonkeyPa
     assert all(1.0 > more > less for more, less in zip(chances(), usual, strict=True))
 
 
-def test_a_small_margin_pays_where_delta0_is_small() -> None:
+def test_a_small_margin_improves_the_bound_for_small_delta0() -> None:
     learner = _transform(_Added(np.zeros(2), 0.01, 1e-14), 100, p=0.1)
     costs = [evolve(learner, margin=m).graph().guarantee().epsilon(1e-6).upper for m in (1.0, 0.05)]
     assert costs[1] < 0.8 * costs[0]
@@ -542,7 +542,7 @@ class _Inexact:
         return ClosedFormSampler().sample(measure, rng, runs)
 
 
-def test_samplers_pay_for_their_error() -> None:
+def test_samplers_are_charged_for_their_error() -> None:
     weights = RegularizedWeights(inverse_temperature=1e-4, regularisation=1.0, lipschitz=1.0)
 
     def learner(radius: float, sampler: object, delta0: float) -> LazyTransform:
@@ -642,7 +642,7 @@ def test_refused_arguments_and_measures() -> None:
                 _transform(evolve(measure, **{name: claim}), 10)  # type: ignore[arg-type]
 
 
-def test_other_refusals() -> None:
+def test_further_bad_arguments_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="tight"):
         _transform(_Added(np.zeros(2), eta=0.1, delta0=1e-3), 10, normaliser="tight")
     learner = _transform(_Added(np.zeros(2), eta=0.1), 10)

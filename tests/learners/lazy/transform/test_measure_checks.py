@@ -98,7 +98,7 @@ def test_no_smaller_eta_passes() -> None:
         "width too small",
     ],
 )
-def test_what_fails_is_named(measure: _Measure, broken: set[str]) -> None:
+def test_failed_conditions_are_named(measure: _Measure, broken: set[str]) -> None:
     assert _names(measure) == broken
 
 
@@ -191,6 +191,6 @@ def test_points_without_mass() -> None:
         (_Measure(ratio_width=math.inf), CUBE, "ratio_width"),
     ],
 )
-def test_refusals(measure: FiniteMeasure, losses: FloatArray, name: str) -> None:
+def test_bad_arguments_are_refused(measure: FiniteMeasure, losses: FloatArray, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         check_measure(measure, losses, rng=np.random.default_rng(0))

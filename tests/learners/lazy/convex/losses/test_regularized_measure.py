@@ -151,7 +151,7 @@ def test_closed_forms_agree_with_quadrature(kind: str, scale: float) -> None:
     )
 
 
-def test_no_closed_form_is_refused() -> None:
+def test_families_without_a_closed_form_are_refused() -> None:
     rng = np.random.default_rng(0)
     hinge = _stream("hinge", rng, 3, 2)
     linear = _stream("linear", rng, 3, 2)
@@ -189,7 +189,7 @@ def test_measure_does_not_depend_on_the_order_and_log_ratio_is_that_of_densities
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.booleans())
 @settings(max_examples=60)
-def test_families_keep_their_promises(seed: int, kind: str, ball: bool) -> None:
+def test_families_satisfy_their_stated_properties(seed: int, kind: str, ball: bool) -> None:
     """Subgradient inequality, Lipschitz constants, sums over windows."""
     rng = np.random.default_rng(seed)
     losses = _stream(kind, rng, 6, 3)
@@ -209,7 +209,7 @@ def test_families_keep_their_promises(seed: int, kind: str, ball: bool) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("domain", [Ball(2, 1.0), Box((-1.0, -0.5), (0.5, 1.0))])
-def test_minimiser(kind: str, domain: Domain) -> None:
+def test_the_minimiser_is_found(kind: str, domain: Domain) -> None:
     rng = np.random.default_rng(11)
     losses = _stream(kind, rng, 9, 2)
     for ridge in (0.0, 0.7):
@@ -256,7 +256,7 @@ class _Own:
         return np.asarray(steep * np.sign(points[:, :1] - points[:, 1:]) * np.array([1.0, -1.0]))
 
 
-def test_own_families_are_put_to_the_test() -> None:
+def test_user_defined_families_are_checked() -> None:
     good = _Own()
     assert checked_losses("losses", good, rounds=4, domain=Ball(2, 1.0), lipschitz=1.5) is good
     with pytest.raises(InvalidArgumentError, match="exceeded between two points"):
@@ -319,6 +319,6 @@ def test_a_draw_lies_near_its_mode(kind: str) -> None:
         (lambda: RegularizedWeights.of_replacement(0.0, regularisation=1.0, lipschitz=1.0), "mu"),
     ],
 )
-def test_refused_arguments(build: object, match: str) -> None:
+def test_bad_arguments_are_refused(build: object, match: str) -> None:
     with pytest.raises(InvalidArgumentError, match=match):
         build()  # type: ignore[operator]

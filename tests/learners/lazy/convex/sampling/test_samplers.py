@@ -125,7 +125,7 @@ def _cell_p_value(draws: FloatArray, measure: RegularizedMeasure, cells: int = 6
     ],
 )
 @pytest.mark.parametrize("domain", [Ball(2, 1.0), Box((-1.0, -0.2), (0.5, 1.0))])
-def test_joint_law_in_the_plane(sampler: Sampler, kind: str, domain: Domain) -> None:
+def test_the_joint_law_in_the_plane_is_exact(sampler: Sampler, kind: str, domain: Domain) -> None:
     """Linear functions alone would not see, say, coordinates drawn with one and the same noise."""
     measure = _measure(_losses(kind, 2), domain, beta=0.3, lam=1.5)
     assert _cell_p_value(sampler.sample(measure, np.random.default_rng(6), 4000), measure) >= FALSE_ALARM
@@ -149,7 +149,7 @@ def test_tangents_may_be_taken_at_the_worst_point(kind: str) -> None:
 @pytest.mark.parametrize("dimension", [2, 5, 40])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 300.0])
 @pytest.mark.parametrize("precision", [0.5, 50.0])
-def test_normal_law_in_a_ball(dimension: int, scale: float, precision: float) -> None:
+def test_the_normal_law_in_a_ball_is_exact(dimension: int, scale: float, precision: float) -> None:
     """The component along the mean and the direction across, for means far inside and far outside."""
     mean = np.zeros(dimension)
     mean[-1] = -scale / (2 * precision)
@@ -171,8 +171,8 @@ def test_normal_law_in_a_ball(dimension: int, scale: float, precision: float) ->
 
 def test_staircase_is_exact_however_coarse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samplers, "_LEVELS", np.array([1.0, 6.0, 40.0]))
-    test_normal_law_in_a_ball(5, 3.0, 0.5)
-    test_normal_law_in_a_ball(2, 3.0, 50.0)
+    test_the_normal_law_in_a_ball_is_exact(5, 3.0, 0.5)
+    test_the_normal_law_in_a_ball_is_exact(2, 3.0, 50.0)
 
 
 def test_truncated_normal_far_in_the_tail() -> None:
@@ -262,7 +262,7 @@ def test_uncertified_samplers_are_refused() -> None:
     assert declared.certificate().required() == 0.01
 
 
-def test_unconverged_steps_are_told_from_the_measure() -> None:
+def test_unconverged_steps_differ_from_the_measure() -> None:
     """Few Langevin steps are far from the measure: what refusing them is for."""
     measure = _measure(_losses("logistic", 1), Box.cube(1, 1.0), beta=0.3)
     draws = LangevinSampler(steps=3, step=1e-3).sample(measure, np.random.default_rng(0), 4000)
@@ -368,6 +368,6 @@ def test_closed_forms_and_grids_refuse_what_they_cannot_do() -> None:
         (lambda: sampling_failure(1.0, -0.1), "total_variation"),
     ],
 )
-def test_refused_arguments(build: object, match: str) -> None:
+def test_bad_arguments_are_refused(build: object, match: str) -> None:
     with pytest.raises(InvalidArgumentError, match=match):
         build()  # type: ignore[operator]

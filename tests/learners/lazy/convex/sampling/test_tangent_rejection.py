@@ -90,7 +90,7 @@ def _check_law(domain: Domain, total: LossSum, count: int) -> None:
 @pytest.mark.parametrize(
     ("domain", "mixed"), [(Ball(1, 1.0), False), (Ball(2, 1.0), True), (Box((-1.0, -0.2), (0.5, 1.0)), False)]
 )
-def test_law_closely(link: Link, domain: Domain, mixed: bool) -> None:
+def test_draws_follow_the_law(link: Link, domain: Domain, mixed: bool) -> None:
     """Alone, and added to linear losses and those of another link."""
     losses: list[RegressionLosses | LinearLosses] = [_losses(link, domain.dimension)]
     if mixed:
@@ -214,7 +214,7 @@ def test_simulated_draws_are_those_of_the_tangent_sampler() -> None:
     assert (one == other).all()
 
 
-def test_refusals() -> None:
+def test_bad_arguments_are_refused() -> None:
     source = SimulationNoise(0)
     for more, match in (
         ({"sampler": SecureTangentSampler(1e-14)}, "below the rounding error"),
