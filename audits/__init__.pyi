@@ -13,6 +13,7 @@ from .bounds.whole_curve import CurveBounds as CurveBounds
 from .bounds.whole_curve import cell_curve_bounds as cell_curve_bounds
 from .bounds.whole_curve import curve_bounds as curve_bounds
 from .claims.claim import Claim as Claim
+from .claims.claim_texts import read_claim as read_claim
 from .claims.law_pairs import LawPair as LawPair
 from .drawing.draws import DEFAULT_SAMPLES as DEFAULT_SAMPLES
 from .drawing.draws import MINIMUM_SAMPLES as MINIMUM_SAMPLES
@@ -73,6 +74,7 @@ from .sequential.evidence_ledger import EvidenceLedger as EvidenceLedger
 from .sequential.evidence_ledger import RepeatedSeedError as RepeatedSeedError
 from .sequential.evidence_ledger import e_bh as e_bh
 from .sequential.verdict import SequentialVerdict as SequentialVerdict
+from .systems.recorded_files import read_recorded as read_recorded
 from .targets.calling import TargetError as TargetError
 from .targets.recorded import Recorded as Recorded
 from .targets.recorded import RecordUsedUpError as RecordUsedUpError

@@ -31,7 +31,14 @@ from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.reading import Table
-from hockeystick.audits.targets.calling import Target, equal_data, known_seed, neighbour_pair
+from hockeystick.audits.targets.calling import (
+    Target,
+    equal_data,
+    known_seed,
+    most_outputs,
+    neighbour_pair,
+    notes_on,
+)
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.verdict import TradeoffPoint, Verdict
@@ -83,7 +90,8 @@ def audit(
       neighbours: two data sets that are neighbours under the claim's neighbouring relation; this is not checked.
         Default: ``target.worst_case_neighbours()``.
       samples: number of outputs drawn from *each* data set, for all purposes; at least 20. Default: 1,000,000, or fewer
-        if the first outputs show that so many would take more than half a minute. ``Verdict.samples`` has the number.
+        if the first outputs show that so many would take more than half a minute; of recorded outputs, all.
+        ``Verdict.samples`` has the number.
       rng: a seed, or a generator that draws one; default: a fresh seed. The verdict records the seed. Outputs on the
         two data sets, and those for choosing and for bounding, are independent.
       confidence: confidence level, in (0.5, 1).
@@ -192,7 +200,9 @@ class _Plan:
         """Checks the arguments of :func:`audit`; nothing is drawn."""
         known_claim = _own_claim(target) if claim is None else Claim.of(claim)
         confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
-        samples = None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
+        samples = most_outputs(target) if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
+        if samples is not None and samples < MINIMUM_SAMPLES:
+            raise InvalidArgumentError("recorded", target, f"has {samples} outputs left", f"record {MINIMUM_SAMPLES}")
         grid = None if grid is None else real("grid", grid, low=0.0, low_open=True)
         check_attack(attack)
         called = Target.of(target, catch=exceptions_as_output)
@@ -435,9 +445,7 @@ def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) ->
 
 
 def _warnings(target: object, data: tuple[Any, Any], leaked: bool) -> list[str]:
-    found = []
-    if not getattr(target, "repeatable", True):
-        found.append("the outputs come from the target's own source of random numbers: the seed does not repeat them")
+    found = notes_on(target)
     if equal_data(*data):
         found.append("d0 and d1 are equal: no event can distinguish them, and the audit says nothing about privacy")
     if leaked:

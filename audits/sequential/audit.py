@@ -28,7 +28,9 @@ from hockeystick.audits.targets.calling import (
     TargetError,
     equal_data,
     known_seed,
+    most_outputs,
     neighbour_pair,
+    notes_on,
     refuse_raised,
 )
 from hockeystick.audits.targets.statistic import LIKELIHOOD_RATIO, Look
@@ -64,7 +66,7 @@ def sequential_audit(
     claim: object = None,
     neighbours: tuple[Any, Any] | None = None,
     alpha: float = 1e-6,
-    most_samples: int = MOST_SAMPLES,
+    most_samples: int | None = None,
     rng: int | np.random.Generator | None = None,
     events: object = None,
     exceptions_as_output: bool = False,
@@ -83,7 +85,8 @@ def sequential_audit(
       target, neighbours, exceptions_as_output, grid: as in :func:`hockeystick.audits.audit`.
       claim: the claim to refute, in any form of :meth:`Claim.of`; default: the target's own event.
       alpha: false-alarm probability, in (0, 0.5).
-      most_samples: largest number of outputs from each data set; at least 20.
+      most_samples: largest number of outputs from each data set; at least 20. Default: 100,000, or all
+        that were recorded.
       rng: a seed, or a generator that draws one; default: a fresh seed.
       events: known events or a known statistic in which a violation would show. A function of a batch of outputs (of a
         list of them if the target is not vectorised) that returns one bool for each output is an event; several events
@@ -135,6 +138,7 @@ class Run:
     given: GivenEvents | None
     grid: float | None
     lower: bool = True
+    notes: tuple[str, ...] = ()
     game: Game = field(init=False)
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
@@ -149,7 +153,7 @@ class Run:
         claim: object,
         neighbours: tuple[Any, Any] | None,
         alpha: float,
-        most_samples: int,
+        most_samples: int | None,
         rng: object,
         events: object,
         exceptions_as_output: bool,
@@ -161,6 +165,8 @@ class Run:
             raise InvalidArgumentError("claim", None, "is missing", "give Claim(epsilon, delta)")
         read_claim = Claim.of(target if claim is None else claim)
         alpha = real("alpha", alpha, low=0.0, high=0.5, low_open=True, high_open=True)
+        if most_samples is None and (most_samples := most_outputs(target)) is None:
+            most_samples = MOST_SAMPLES
         most = integer("most_samples", most_samples, low=20)
         spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
         seed, called = known_seed(rng), Target.of(target, catch=exceptions_as_output)
@@ -168,7 +174,8 @@ class Run:
         if isinstance(events, str) and events == LIKELIHOOD_RATIO:
             called = Look.of(events, target, data).through(called)
             events = None
-        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower)
+        notes = tuple(notes_on(target))
+        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower, notes)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
         """Returns the verdict after :meth:`bet`."""
@@ -300,7 +307,8 @@ class Run:
             detectable_epsilon=detectable,
             seed=self.seed,
             seconds=seconds,
-            warnings=("d0 and d1 are equal: no event can distinguish them",) if equal_data(*self.data) else (),
+            warnings=self.notes
+            + (("d0 and d1 are equal: no event can distinguish them",) if equal_data(*self.data) else ()),
         )
 
     def _lower(self, refuted: bool) -> float:

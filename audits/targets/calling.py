@@ -239,6 +239,23 @@ def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
     return pair
 
 
+def most_outputs(target: object) -> int | None:
+    """Returns how many outputs of each data set there are; None for a target that can draw any number."""
+    left = getattr(target, "left", None)
+    return left if isinstance(left, int) and not isinstance(target, type) else None
+
+
+def notes_on(target: object) -> list[str]:
+    """Returns the sentences that a verdict on the target needs: on its randomness, and its own ``audit_notes``."""
+    found = []
+    if not getattr(target, "repeatable", True):
+        found.append("the outputs come from the target's own source of random numbers: the seed does not repeat them")
+    own = getattr(target, "audit_notes", None)
+    if callable(own) and not isinstance(target, type):
+        found.extend(own())
+    return found
+
+
 def equal_data(d0: Any, d1: Any) -> bool:
     """Returns whether two data sets are known to be equal."""
     try:

@@ -81,6 +81,8 @@ def _by_facade() -> dict[str, str]:
     face, events = import_module("hockeystick"), import_module("hockeystick.events")
     found = {f"hs.{full.removeprefix('hockeystick.')}": full for full in public()}
     found |= {f"hs.events.{name}": f"hockeystick.accounting.{name}" for name in events.__all__}
+    targets = [name for name in vars(import_module("hockeystick.targets")) if not name.startswith("_")]
+    found |= {f"hs.targets.{name}": f"hockeystick.audits.{name}" for name in targets}
     found |= {f"hs.{outer.removeprefix('hockeystick.')}": full for outer, full in _by_outer().items()}
     for name in face.__all__:
         same = [full for full in _by_last_part().get(name, []) if public()[full] is getattr(face, name)]

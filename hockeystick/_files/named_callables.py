@@ -13,7 +13,6 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
-import json
 import math
 import os
 import re
@@ -26,6 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, unchained
+from hockeystick.audits.targets.json_values import decode_json
 
 DATA_SUFFIXES = (".json", ".npy", ".csv")
 _EXAMPLE = "mymech.py:release"
@@ -239,37 +239,6 @@ def _inline(argument: str, text: str) -> Any:
         reason = f"is neither JSON ({error}) nor an existing file"
         remedy = """write for example 0, '[0.5, 1]' or '"a string"', or give a .json, .npy or .csv file"""
         raise InvalidArgumentError(argument, text, reason, remedy) from None
-
-
-def decode_json(text: str) -> Any:
-    """Returns the Python value of a JSON text.
-
-    Raises:
-      ValueError: The text is malformed or nested too deeply, has a repeated key (whose first value would be lost), or
-        a number that does not fit in a float.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_object, parse_float=_finite)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]  # not shown: keys may be people's names
-        again = next(i for i, key in enumerate(keys) if key in keys[:i])
-        raise ValueError(f"key {again + 1} of {len(keys)} in an object repeats an earlier one")
-    return value
-
-
-def _finite(literal: str) -> float:
-    value = float(literal)
-    if math.isinf(value):
-        raise ValueError("a number does not fit in a float; write Infinity if that is meant")
-    return value
 
 
 def _read_json(argument: str, text: str, path: Path) -> Any:

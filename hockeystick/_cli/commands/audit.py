@@ -1,4 +1,4 @@
-"""``hockeystick audit``: tries to refute a privacy claim about a function, on two given data sets."""
+"""``hockeystick audit``: tries to refute a privacy claim about a function or another system, on two data sets."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hockeystick._cli.frame.audit_options import (
     audit_arguments,
     auditing,
     check_checkpoint,
+    claim_options,
+    claim_words,
+    claimed,
     status_of,
-    target_argument,
     verdict_options,
     verdict_result,
 )
+from hockeystick._cli.frame.audit_targets import chosen_system, system_options
 from hockeystick._cli.frame.destinations import deliver, result_files
-from hockeystick._cli.frame.option_types import DataText
-from hockeystick._cli.frame.shared_options import option
 
-_DATA = "Inline JSON, or a .json, .npy or .csv file."
 _MOVED = {
     "--search": "hockeystick search MODULE:CALLABLE --domain DOMAIN",
     "--catalogue": "hockeystick catalogue run PATTERN..., and hockeystick catalogue list",
@@ -39,11 +39,13 @@ class _Audit(click.Command):
 
 
 @click.command("audit", cls=_Audit)
-@target_argument()
-@option("--d0 X", DataText(), f"A data set. {_DATA}", required=True)
-@option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}", required=True)
-@verdict_options("Number of outputs drawn from each data set, over all stages of the audit.")
-def audit_command(target: str, d0: str, d1: str, **given: Any) -> int:
+@system_options()
+@claim_options()
+@verdict_options(
+    "Number of outputs drawn from each data set, over all stages of the audit. Default: all that were recorded, or as "
+    "many as half a minute allows."
+)
+def audit_command(**given: Any) -> int:
     """Try to refute that a function is (ε, δ)-differentially private.
 
     The function is f(data, rng), which returns one output, or f(data, rng, runs), which returns outputs with runs on
@@ -54,6 +56,8 @@ def audit_command(target: str, d0: str, d1: str, **given: Any) -> int:
 
     If you don't know which data sets are worst, hockeystick search looks for them.
 
+    Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are.
+
     \b
     Examples:
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
@@ -61,6 +65,22 @@ def audit_command(target: str, d0: str, d1: str, **given: Any) -> int:
           --epsilon 0.5 --delta 1e-6 --samples 1e6 --html report.html
       hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
           --epsilon 1 --seed 7 --json -
+      hockeystick audit --recorded without.csv with.csv --claim gdp:1
+
+    \b
+    Claims:
+      --epsilon 1 --delta 1e-6   one point
+      --claim gdp:1              the curve of 1-Gaussian DP; also zcdp:RHO,
+                                 zcdp:RHO:XI, and rdp:ORDER:EPS,ORDER:EPS,...
+      --claim FILE.json          a guarantee, a claim, or points
+                                 {"epsilons": [...], "deltas": [...]}
+
+    \b
+    Recorded outputs (FILE0 and FILE1, of one format):
+      .csv, .tsv   an output a line; a first line without numbers has the names
+      .jsonl       a JSON value a line
+      .npy         an array with the runs on its first axis
+      .parquet     an output a row
 
     \b
     Data (X and Y):
@@ -81,24 +101,23 @@ def audit_command(target: str, d0: str, d1: str, **given: Any) -> int:
 
     Prints of the function go to the standard error stream. In the JSON an infinite number is the string "inf".
     """
-    from hockeystick._files.named_callables import load_data, load_target, source_identity
-    from hockeystick.audits import Claim
     from hockeystick.audits import audit as run_audit
 
     files = result_files(given)
     check_checkpoint(given)
-    data = load_data("--d0", d0), load_data("--d1", d1)
-    with auditing(target, given) as progress:
-        loaded = load_target(target)
-        options = audit_arguments(given, lambda: source_identity(target, loaded))
-        progress(f"auditing {target}")
+    claim = claimed(given)
+    system = chosen_system(given)
+    with auditing(system.name, given) as progress:
+        target, neighbours, identity = system.make()
+        options = audit_arguments(given, identity)
+        progress(f"auditing {system.name}")
         verdict = run_audit(
-            loaded,
-            claim=Claim(given["epsilon"], given["delta"]),
-            neighbours=data,
-            progress=lambda done, total: progress(f"auditing {target}", done / total),
+            target,
+            claim=claim,
+            neighbours=neighbours,
+            progress=lambda done, total: progress(f"auditing {system.name}", done / total),
             **options,
         )
-    result = verdict_result(verdict, target, d0, d1)
+    result = verdict_result(verdict, system.name, system.d0, system.d1, **claim_words(given))
     deliver(files, result)
     return status_of(result)

@@ -12,6 +12,7 @@ from hockeystick._cli.frame.audit_options import (
     audit_arguments,
     auditing,
     check_checkpoint,
+    point_options,
     status_of,
     target_argument,
     verdict_options,
@@ -44,6 +45,7 @@ _WIDTH = 60  # of a data set in the terminal
     "Number of outputs that the search draws, over all pairs, for d0 and again for d1. Default: 100,000.",
 )
 @option("--finalists F", Count(1), "Number of pairs to audit. Default: 1.")
+@point_options()
 @verdict_options("Number of outputs drawn for the verdict from each data set of an audited pair.")
 def search_command(target: str, domain: str, **given: Any) -> int:
     """Find the neighbouring data sets on which a claim fails worst, and audit it there.

@@ -16,7 +16,7 @@ from hockeystick._cli.frame.shared_options import Given, flag, option, output_op
 from hockeystick._cli.frame.streams import Interrupted, Progress, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
-    from hockeystick.audits import Verdict
+    from hockeystick.audits import Claim, Verdict
 
 _AUDIT = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint")
 _WORKERS = ("workers", "backend", "address")
@@ -30,11 +30,30 @@ def target_argument() -> Callable[[Command], Command]:
     return click.argument("target", metavar="MODULE:CALLABLE", type=TargetName())
 
 
-def verdict_options(samples: str) -> Callable[[Command], Command]:
-    """The options of the claim, of its audit and of the result's files; ``samples`` is the help of ``--samples``."""
+def point_options() -> Callable[[Command], Command]:
+    """The options of a claim that is one point (ε, δ)."""
     return together(
         option("--epsilon E", Real(0.0, 700.0), "The claimed ε.", required=True),
         option("--delta D", Real(0.0, 1.0), "The claimed δ.", default=0.0),
+    )
+
+
+def claim_options() -> Callable[[Command], Command]:
+    """The options of a claim that is a point or a curve; see :func:`claimed`."""
+    return together(
+        option("--epsilon E", Real(0.0, 700.0), "The claimed ε."),
+        option("--delta D", Real(0.0, 1.0), "The claimed δ, by default 0; with --claim where ε is stated: 1e-6."),
+        option(
+            "--claim WORDS",
+            click.STRING,
+            "In place of --epsilon, a whole curve: gdp:MU, zcdp:RHO, rdp:ORDER:EPS, a file.",
+        ),
+    )
+
+
+def verdict_options(samples: str) -> Callable[[Command], Command]:
+    """The options of an audit and of the result's files; ``samples`` is the help of ``--samples``."""
+    return together(
         drawing_options(samples, "The probability that a true claim is not refuted. Default: 0.999."),
         flag("--bits", "Also attack the bit patterns of floating-point outputs."),
         flag("--exceptions-as-output", "Treat an exception as one possible output."),
@@ -104,6 +123,36 @@ def audit_arguments(given: Given, identity: Callable[[], str]) -> Given:
     else:  # the checkpoint holds the seed
         seed, name = given["seed"], identity()
     return without_none({"rng": seed, "identity": name, **picked(given, *_AUDIT, *_WORKERS)})
+
+
+def claimed(given: Given) -> Claim:
+    """Returns the claim that the options of :func:`claim_options` state.
+
+    Raises:
+      UsageError: There is none, or two.
+      InvalidArgumentError: ``--claim`` can't be read.
+    """
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import Claim, read_claim
+
+    if (given["epsilon"] is None) == (given["claim"] is None):
+        said = (
+            "Missing option '--epsilon', or '--claim'"
+            if given["claim"] is None
+            else "give --epsilon or --claim, not both"
+        )
+        raise click.UsageError(said)
+    if given["claim"] is None:
+        return Claim(given["epsilon"], given["delta"] or 0.0)
+    try:
+        return read_claim(given["claim"], given["delta"])
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("--claim", error.value, error.reason, error.remedy) from None
+
+
+def claim_words(given: Given) -> Given:
+    """Returns the entry of a result that has the claimed curve as it was named; empty for a point."""
+    return {} if given["claim"] is None else {"claim": given["claim"]}
 
 
 def check_checkpoint(given: Given) -> None:

@@ -70,6 +70,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
     likelier, other = _sides(result)
     return (
         ("claimed", f"ε = {exact(result['epsilon_claimed'])} at δ = {exact(result['delta'])}"),
+        *((("claimed curve", shorten(curve_words, 200)),) if (curve_words := result.get("claim")) else ()),
         *((("tested at", f"{tested} (a point of the claimed curve)"),) if _elsewhere(result) else ()),
         *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),

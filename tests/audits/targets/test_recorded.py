@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
-from hockeystick.audits import Claim, TargetError, audit
+from hockeystick.audits import Claim, TargetError, audit, sequential_audit
 from hockeystick.audits.targets.recorded import Recorded, RecordUsedUpError, Side
 
 SURE = 1 - 1e-6
@@ -24,12 +24,13 @@ def laplace(scale: float, runs: int) -> Recorded:
 
 
 def test_each_output_is_handed_out_once_and_in_order() -> None:
-    record = Recorded(np.arange(10), np.arange(100, 120))
+    shuffled = [*range(110, 120), *range(100, 110)]
+    record = Recorded(np.arange(10), np.array(shuffled))
 
     asked = (0, 3), (1, 4), (0, 7), (1, 0), (1, 16)
     found = [np.asarray(record.simulate(Side(side), RNG, runs)).tolist() for side, runs in asked]
 
-    assert found == [[0, 1, 2], [100, 101, 102, 103], [*range(3, 10)], [], [*range(104, 120)]]
+    assert found == [[0, 1, 2], shuffled[:4], [*range(3, 10)], [], shuffled[4:]]
     assert record.left == 0
 
 
@@ -112,3 +113,74 @@ def test_outputs_of_any_kind_can_be_recorded() -> None:
     words = [["no" if u < p else "yes" for u in rng.random(4000)] for p in (0.7, 0.1)]
 
     assert audit(Recorded(*words), claim=Claim(1.0), samples=4000, rng=1, confidence=SURE).refuted
+
+
+def test_an_audit_takes_all_that_was_recorded_and_says_what_a_record_cant_show() -> None:
+    rng = np.random.default_rng(2)
+    record = Recorded(rng.normal(size=400), rng.normal(size=300))
+
+    verdict = audit(record, claim=Claim(1.0), rng=1)
+
+    assert verdict.samples == 300 and not verdict.timed
+    (said,) = verdict.warnings
+    assert "400 on d0 and 300 on d1, of which 300 each can be used" in said and "independent runs" in said
+
+
+def test_a_sequential_audit_takes_what_was_recorded_too() -> None:
+    rng = np.random.default_rng(2)
+    verdict = sequential_audit(Recorded(rng.normal(size=90), rng.normal(size=90)), claim=Claim(1.0), rng=1)
+
+    assert verdict.samples == 90 and "90 on each data set" in verdict.warnings[0]
+
+
+def test_too_short_a_record_is_refused_before_it_is_used() -> None:
+    record = Recorded([1.0] * 19, [1.0] * 30)
+    with pytest.raises(InvalidArgumentError, match="has 19 outputs left; record 20"):
+        audit(record, claim=Claim(1.0))
+    assert record.left == 19
+
+
+SORTED = {
+    "up": np.arange(20.0),
+    "down": -np.arange(20),
+    "with ties": np.repeat(np.arange(4), 10),
+    "a list": list(range(20)),
+    "one column of several": np.column_stack([RNG.normal(size=20), np.arange(20.0)]),
+    "a named column": np.array([(1.0, i) for i in range(20)], dtype=[("a", "f8"), ("b", "i8")]),
+    "with NaN": np.array([np.nan, *range(20), np.nan]),
+}
+
+
+@pytest.mark.parametrize("outputs", SORTED.values(), ids=SORTED)
+def test_sorted_outputs_are_refused_without_being_shown(outputs) -> None:
+    """An order of independent outputs looks so with probability at most 1e-12."""
+    with pytest.raises(InvalidArgumentError, match=r"outputs0=<[^>]*>: is sorted") as caught:
+        Recorded(outputs, RNG.permutation(20))
+    assert "19" not in str(caught.value).replace("20", "")
+
+
+@pytest.mark.parametrize(
+    "outputs", [[0] * 1000, [0.0] * 999 + [1.0], np.zeros((50, 2)), ["a", "b"] * 20, [[1], [2]] * 9]
+)
+def test_what_may_be_sorted_by_chance_is_taken(outputs) -> None:
+    assert Recorded(outputs, outputs).left == len(outputs)
+
+
+DIFFERENT = [
+    (np.zeros(30), np.zeros(30, dtype=int)),
+    (np.zeros(30), np.zeros(30, dtype=np.float32)),
+    (np.zeros((30, 2)), np.zeros((30, 3))),
+    (np.zeros(30), np.array(["a"] * 30)),
+    (np.zeros(3, dtype=[("a", "f8")]), np.zeros(3, dtype=[("b", "f8")])),
+]
+
+
+@pytest.mark.parametrize(("outputs0", "outputs1"), DIFFERENT)
+def test_arrays_that_differ_by_more_than_their_outputs_are_refused(outputs0, outputs1) -> None:
+    with pytest.raises(InvalidArgumentError, match="outputs1=.* of another type or shape"):
+        Recorded(outputs0, outputs1)
+
+
+def test_texts_of_different_length_and_bytes_in_another_order_are_the_same_type() -> None:
+    assert Recorded(np.array(["a", "bb"]), np.array(["ccc", "d"])).left == 2
+    assert Recorded(np.array([2.0, 1.0], dtype=">f8"), np.array([2.0, 1.0], dtype="<f8")).left == 2

@@ -60,7 +60,7 @@ def test_the_version_is_printed() -> None:
     [
         (["--nonsense"], "No such option"),
         (["acount"], "No such command"),
-        (["audit"], "Missing argument 'MODULE:CALLABLE'"),
+        (["audit"], "Missing option '--epsilon', or '--claim'"),
         (["audit", "m:f", "--epsilon", "1"], "Missing option '--d0'"),
         (["audit", "m:f", "--d0", "0", "--d1", "1"], "Missing option '--epsilon'"),
         (["audit", "m:f", "--d0", "0", "--d1", "1", "--epsilon", "1", "--bit"], "No such option"),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hockeystick._files.named_callables import TargetImportError, decode_json, describe_error, load_data, load_target
+from hockeystick._files.named_callables import TargetImportError, describe_error, load_data, load_target
 from hockeystick.accounting import InvalidArgumentError
 
 
@@ -232,11 +232,6 @@ def test_a_folder_is_refused_as_data(in_folder: Path) -> None:
     (in_folder / "d.csv").mkdir()
 
     assert "can't be read" in refusal("--d0", "d.csv")
-
-
-def test_decode_json_errors_are_one_line() -> None:
-    with pytest.raises(ValueError, match=r"^[^\n]+ at line \d, column \d$"):
-        decode_json("[1,\n]")
 
 
 # -------------------------------------------------------------------------------------------------------- target

@@ -401,7 +401,7 @@ def test_workers_are_checked(wrong: tuple[str, str]) -> None:
     ("args", "said"),
     [
         (["mymech:correct", "--d0", "0", "--d1", "1"], "Missing option '--epsilon'"),
-        (["--d0", "0", "--d1", "1", "--epsilon", "1"], "Missing argument 'MODULE:CALLABLE'"),
+        (["--d0", "0", "--d1", "1", "--epsilon", "1"], "name what to audit: give MODULE:CALLABLE"),
         (["mymech:correct", "more", "--d0", "0", "--d1", "1", "--epsilon", "1"], "unexpected extra argument (more)"),
         (["mymech:correct", "--d0", "0", "--d1", "1", "--epsilon", "1", "--finalists", "2"], "No such option"),
     ],

@@ -1,0 +1,1 @@
+"""Targets that are other systems: recorded files, programs, web services, databases, generators of synthetic data."""

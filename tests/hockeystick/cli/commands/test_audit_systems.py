@@ -1,0 +1,76 @@
+"""``hockeystick audit`` of recorded outputs, and of claims that are curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from audit_commands import SURE, folder_of_targets
+from command_line import assert_refused, run, strict_json
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A working directory with a module of targets."""
+    with folder_of_targets(tmp_path, monkeypatch) as made:
+        yield made
+
+
+def record(folder: Path, scale: float, runs: int = 2000) -> tuple[str, str]:
+    rng = np.random.default_rng(1)
+    for name, value in ("d0.npy", 0.0), ("d1.npy", 1.0):
+        np.save(folder / name, value + rng.laplace(scale=scale, size=runs))
+    return "d0.npy", "d1.npy"
+
+
+def test_recorded_outputs_are_audited_without_data_sets(folder: Path) -> None:
+    """Laplace noise of scale 1/2 at ε = 1: refuted with probability 1 - 1e-9 at 2,000 outputs."""
+    result = run("audit", "--recorded", *record(folder, 0.5), "--epsilon", "1", "--seed", "1", "--json", "-")
+
+    found = strict_json(result.stdout)
+    assert result.exit_code == 1 and found["outcome"] == "refuted" and found["samples"] == 2000
+    assert (found["target"], found["d0"], found["d1"]) == ("recorded outputs", "d0.npy", "d1.npy")
+    assert "2,000 on each data set" in result.stderr and "independent runs" in result.stderr
+
+
+def test_a_correct_record_is_not_refuted(folder: Path) -> None:
+    """By chance with probability 1e-6."""
+    assert run("audit", "--recorded", *record(folder, 1.0), "--epsilon", "1", "--seed", "1", *SURE).exit_code == 0
+
+
+REFUSED = [
+    (["--epsilon", "1"], "name what to audit: give MODULE:CALLABLE or one of --recorded"),
+    (["mymech:one", "--recorded", "d0.npy", "d1.npy", "--epsilon", "1"], "name one system only"),
+    (["--recorded", "d0.npy", "d1.npy"], "Missing option '--epsilon', or '--claim'"),
+    (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--claim", "gdp:1"], "not both"),
+    (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--d0", "1"], "--d0 can't be combined with --recorded"),
+    (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--checkpoint", "c"], "each output is used once"),
+    (["--recorded", "d0.npy", "none.npy", "--epsilon", "1"], "--recorded='none.npy': there is no such file"),
+    (["--recorded", "d0.npy", "few.npy", "--epsilon", "1"], "has 3 outputs left"),
+    (["--recorded", "d0.npy", "d1.npy", "--claim", "gdp:x"], "--claim='gdp:x': is not a claim in words"),
+    (["mymech:one", "--d0", "1", "--epsilon", "1"], "Missing option '--d1'"),
+]
+
+
+@pytest.mark.parametrize(("args", "said"), REFUSED)
+def test_what_names_no_audit_runs_nothing(args: list[str], said: str, folder: Path) -> None:
+    record(folder, 1.0, 50)
+    np.save(folder / "few.npy", np.array([3.0, 1.0, 2.0]))
+
+    assert_refused(run("audit", *args), said)
+
+
+def test_a_claimed_curve_is_tested_and_named(folder: Path) -> None:
+    """At ε = 0.1 and δ = 1e-6, 0.02-Gaussian DP is far below Laplace noise of scale 1/2."""
+    words: dict[str, Any] = {}
+    for claim in "gdp:0.1", "gdp:3":
+        result = run("audit", "--recorded", *record(folder, 0.5), "--claim", claim, "--seed", "1", *SURE, "--json", "-")
+        words[claim] = strict_json(result.stdout)
+
+    assert words["gdp:0.1"]["refuted"] and words["gdp:0.1"]["claim"] == "gdp:0.1"
+    assert not words["gdp:3"]["refuted"] and words["gdp:3"]["delta"] == 1e-6
+    (folder / "v.json").write_text(result.stdout)
+    assert "gdp:3" in run("report", "v.json").stdout
