@@ -41,7 +41,6 @@ import math
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from scipy import optimize, special
 
 from hockeystick.accounting.arrays import FloatArray, IntArray
 
@@ -192,25 +191,3 @@ def standing(
     p2, q2 = ((np.asarray(s) + 0.5) / n for s in squares or (x, y))
     spread = np.sqrt(p2 - p**2 + ratio**2 * (q2 - q**2))
     return np.asarray((np.asarray(x) / n - ratio * q - delta) / spread * np.sqrt(n)), np.asarray(p / spread)
-
-
-def growth_rate(p: float, q: float, epsilon: float, delta: float) -> float:
-    """Returns KLinf of one event: the least KL(p || p') + KL(q || q') over the claim, in nats per pair.
-
-    Args:
-      p, q: the event's probabilities, in [0, 1].
-      epsilon, delta: the claimed point.
-    """
-    ratio = math.exp(epsilon)
-    if p <= ratio * q + delta:
-        return 0.0
-
-    def distance(at: float) -> float:
-        there = ratio * at + delta
-        terms = special.rel_entr([p, 1 - p, q, 1 - q], [there, 1 - there, at, 1 - at])
-        return float(np.sum(terms))
-
-    found = optimize.minimize_scalar(
-        distance, bounds=(q, min(1.0, (p - delta) / ratio)), method="bounded", options={"xatol": 1e-14}
-    )
-    return float(found.fun)

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from hockeystick.accounting import NumericalError, validate
-from hockeystick.mechanisms.randomness.digitwise_laplace import Words, geometric_digits
+from hockeystick.mechanisms.randomness.digitwise_laplace import Words
 
 _BITS = 256  # of the masses, relative to the largest
 _NEGLIGIBLE = 160  # bits: a mass 2^-160 times the largest ends the table
@@ -102,10 +102,6 @@ def _scale(value: float) -> float:
     return _positive("scale", value)
 
 
-def _mean(value: float) -> float:
-    return _positive("mean", value)
-
-
 def _variance(value: float) -> float:
     return _positive("variance", value)
 
@@ -114,21 +110,6 @@ def _share(value: float | Fraction) -> float | Fraction:
     if isinstance(value, Fraction) and 0 < value <= 1:
         return value
     return validate.real("shape", value, low=0.0, low_open=True, high=1.0)
-
-
-@frozen
-class DiscreteLaplaceLaw(IntegerLaw):
-    """P(k) ∝ e^(−|k|/scale): the two-sided geometric law."""
-
-    scale: float = field(converter=_scale)
-
-    def masses(self) -> tuple[int, list[int]]:
-        ratio = _exp(-1 / Fraction(self.scale))
-        half = _falling(1 << _BITS, lambda _: ratio)
-        return 1 - len(half), half[:0:-1] + half
-
-    def draw(self, words: Words, count: int) -> NDArray[np.int64]:
-        return geometric_digits(self.scale).draw(words, count)
 
 
 @frozen
@@ -147,21 +128,6 @@ class DiscreteGaussianLaw(IntegerLaw):
 
         half = _falling(1 << _BITS, next_ratio)
         return 1 - len(half), half[:0:-1] + half
-
-
-@frozen
-class PoissonLaw(IntegerLaw):
-    """P(k) ∝ mean^k / k!."""
-
-    mean: float = field(converter=_mean)
-
-    def masses(self) -> tuple[int, list[int]]:
-        numerator, denominator = self.mean.as_integer_ratio()
-        mode = numerator // denominator
-        one = 1 << _BITS
-        up = _falling(one, lambda j: (numerator << _BITS) // (denominator * (mode + j + 1)))
-        down = _falling(one, lambda j: ((mode - j) * denominator << _BITS) // numerator)
-        return mode + 1 - len(down), down[:0:-1] + up
 
 
 @frozen

@@ -2,14 +2,13 @@
 
 Asi, Koren, Liu & Talwar 2024, section 4, bound the regret of every private learner that at each round keeps its expert
 or draws a fresh one independently of all else (Condition 4.1), on losses that are fair coins, constant within an epoch.
-This module implements three parts of that argument:
+This module implements two parts of that argument:
 
 * the class: :class:`Resamplings` (the draws of tree-based learners are not in it);
 * the adversary: :class:`EpochAdversary`; and :class:`ParallelEpochLearner`, which is ε^2-zCDP, lies in the class and
   has *negative* regret against it. The printed proof of Theorem 4.2 adds up privacy over epochs, but the costs for
   people of different epochs compose in parallel. This neither proves nor refutes the theorem's statement: its curve is
-  a reference, :func:`printed_regret_floor`;
-* the price of one epoch (Lemma 4.4), sharp: :func:`repeated_loss_floor`.
+  a reference, :func:`printed_regret_floor`.
 """
 
 import math
@@ -21,7 +20,7 @@ from scipy import stats
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Reach
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
 from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves, regret_floor
@@ -304,43 +303,3 @@ def printed_regret_floor(*, rounds: int, experts: int, epsilon: float) -> Printe
             Condition("epsilon <= T^(-1/4)", epsilon, most, epsilon <= most),
         ),
     )
-
-
-# --- the price of one epoch ------------------------------------------------------------------------------------------
-
-
-def repeated_loss_law(copies: int, epsilon: float, delta: float = 0.0) -> FloatArray:
-    """Returns P(the best private rule for two experts plays expert 0 | expert 0 lost in k of T copies), for k = 0 .. T.
-
-    Losses are (c, 1 - c) in every copy. The rule is (ε, δ)-DP under replacement of one copy, symmetric in the
-    experts, and attains :func:`repeated_loss_floor`. Each step away from the middle loses as much probability as
-    privacy allows.
-
-    Returns:
-        Shape ``(copies + 1,)``, nonincreasing.
-    """
-    copies = integer("copies", copies, low=1)
-    epsilon, delta = real("epsilon", epsilon, low=0.0), probability("delta", delta)
-    # The law is 1/2 at the middle. For odd T the middle is between two values of k, which mirror each other.
-    steps = [0.5] if copies % 2 == 0 else [(1.0 - delta) / (1.0 + math.exp(epsilon))]
-    while len(steps) < (copies + 2) // 2:
-        steps.append(max(0.0, (steps[-1] - delta) * math.exp(-epsilon)))
-    below = np.array(steps)
-    above = 1.0 - below[::-1]
-    return np.concatenate([above[:-1] if copies % 2 == 0 else above, below])
-
-
-def repeated_loss_floor(copies: int, epsilon: float, delta: float = 0.0) -> float:
-    """Returns the sharp lower bound on the expected loss of T plays, given T private copies of one loss of fair coins.
-
-    Every (ε, δ)-DP rule that reads T copies of one loss, each expert's a fair coin, and plays T times has at
-    least this expected loss. For each play, going from T copies of a loss l to T copies of 1 - l in T steps can move
-    the probability of an expert with l = 1 only as far as the T-fold trade-off curve of (ε, δ)-DP allows
-    (Dong, Roth & Su 2022, Thm 2.14), and the two ends are equally likely. For δ = 0 it is
-
-        T e^(-T ε/2) / 2 (even T),   T e^(-(T-1) ε/2) / (1 + e^ε) (odd T),
-
-    which for T > 1 is larger than T / (1 + e^(T ε)), the bound that counts the limits of the first and the last step
-    at every step. :func:`repeated_loss_law` attains it for two experts whose coins differ.
-    """
-    return integer("copies", copies, low=1) * float(repeated_loss_law(copies, epsilon, delta)[-1])

@@ -10,11 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from hockeystick.audits.bounds.sample_limits import klinf
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.claims.law_pairs import LawPair
 from hockeystick.audits.sequential.betting import (
     PRIOR,
     STAKES,
     Bets,
-    growth_rate,
     log_total,
     nearest_boundary,
     share_out,
@@ -23,6 +25,11 @@ from hockeystick.audits.sequential.betting import (
 
 CLAIMS = [(0.0, 0.0), (0.1, 0.0), (1.0, 0.0), (1.0, 0.05), (0.01, 1e-5), (4.0, 0.01), (0.0, 0.3)]
 stakes = st.floats(0, 0.999)
+
+
+def growth_rate(p: float, q: float, epsilon: float, delta: float) -> float:
+    """KLinf of one event against one point, in nats per pair."""
+    return klinf(LawPair.finite([p, 1 - p], [q, 1 - q]), Claim(epsilon, delta), both=False).value
 
 
 def payoff(bets: Bets, a: float, b: float) -> np.ndarray:

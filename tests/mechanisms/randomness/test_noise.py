@@ -23,7 +23,7 @@ from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger
 from hockeystick.mechanisms import Laplace, Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
 from hockeystick.mechanisms.randomness import noise as noise_module
 from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
-from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, PoissonLaw
+from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, SkellamLaw
 from hockeystick.mechanisms.randomness.noise import check_noise
 
 FALSE_ALARM = 1e-6
@@ -63,9 +63,9 @@ def test_noise_of_large_scale() -> None:
 
 def test_draws_from_any_integer_law() -> None:
     for source, count in sources(1204):
-        for mean, proper in ((4.0, True), (5.0, False)):
-            masses = stats.poisson(mean).pmf(np.arange(60))
-            p_value = chi_square(source.integers(PoissonLaw(4.0), count), masses, first=0)
+        for variance, proper in ((4.0, True), (5.0, False)):
+            masses = stats.skellam(variance / 2, variance / 2).pmf(np.arange(-60, 61))
+            p_value = chi_square(source.integers(SkellamLaw(4.0), count), masses)
             assert (p_value > FALSE_ALARM) == proper
 
 
