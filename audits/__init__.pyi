@@ -74,6 +74,8 @@ from .sequential.evidence_ledger import EvidenceLedger as EvidenceLedger
 from .sequential.evidence_ledger import RepeatedSeedError as RepeatedSeedError
 from .sequential.evidence_ledger import e_bh as e_bh
 from .sequential.verdict import SequentialVerdict as SequentialVerdict
+from .systems.programs import Command as Command
+from .systems.programs import CommandError as CommandError
 from .systems.recorded_files import read_recorded as read_recorded
 from .targets.calling import TargetError as TargetError
 from .targets.recorded import Recorded as Recorded

@@ -266,7 +266,7 @@ class Draws:
             start, number, most = start + runs, number + 1, most - 1
 
     def _size(self, number: int) -> int:
-        return vectorised_size(number, self._numbers) if self.target.vectorised else ONE_BY_ONE
+        return vectorised_size(number, self._numbers, self.target.most) if self.target.vectorised else ONE_BY_ONE
 
     def _jobs(self, calls: list[Call]) -> list[tuple[Call, ...]]:
         """Groups calls into jobs of about half a second, at least two for each worker."""

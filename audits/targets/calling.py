@@ -61,11 +61,13 @@ class Target:
     Attributes:
       call: ``call(data, rng)`` returns one output; if ``vectorised``, ``call(data, rng, runs)`` returns ``runs``.
       catch: whether exceptions are outputs; for targets that return one output a call.
+      most: the most runs of one call; None for no limit. A target states it as ``runs_per_call``.
     """
 
     call: Callable[..., Any]
     vectorised: bool
     catch: bool = False
+    most: int | None = None
 
     @classmethod
     def of(cls, target: object, *, catch: bool = False) -> Target:
@@ -78,7 +80,7 @@ class Target:
         if isinstance(target, type) and callable(simulate):
             raise InvalidArgumentError("target", target, "is a class", "give an instance of it")
         if callable(simulate):
-            found = cls(simulate, vectorised=True, catch=catch)
+            found = cls(simulate, vectorised=True, catch=catch, most=getattr(target, "runs_per_call", None))
         elif callable(target):
             found = cls(*_calling(target), catch=catch)
         else:
@@ -139,9 +141,10 @@ def _bound(target: object, name: str) -> bool:
     return False
 
 
-def vectorised_size(call: int, numbers: int) -> int:
+def vectorised_size(call: int, numbers: int, most: int | None = None) -> int:
     """Returns the number of runs in a call of a vectorised target, if each output has ``numbers`` numbers."""
-    return max(1, min(_RAMP[min(call, len(_RAMP) - 1)], _NUMBERS // max(1, numbers)))
+    size = min(_RAMP[min(call, len(_RAMP) - 1)], _NUMBERS // max(1, numbers))
+    return max(1, size if most is None else min(size, most))
 
 
 @define
@@ -168,7 +171,7 @@ class Stream:
         """Returns the number of runs for the next :meth:`draw`, if each output has ``numbers`` numbers."""
         if not self.target.vectorised:
             return ONE_BY_ONE - self.drawn % ONE_BY_ONE
-        return vectorised_size(self.calls, numbers)
+        return vectorised_size(self.calls, numbers, self.target.most)
 
     def draw(self, runs: int) -> Any:
         """Returns ``runs`` more outputs: the target's return value if it is vectorised, else a list.

@@ -59,7 +59,7 @@ class Look:
 
     def through(self, target: Target) -> Target:
         """Returns a target whose outputs are the statistics of the outputs of ``target``."""
-        return Target(_Through(target, self.function), target.vectorised, target.catch)
+        return Target(_Through(target, self.function), target.vectorised, target.catch, target.most)
 
 
 @frozen

@@ -56,7 +56,10 @@ def audit_command(**given: Any) -> int:
 
     If you don't know which data sets are worst, hockeystick search looks for them.
 
-    Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are.
+    Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are. A program is
+    audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without
+    it, the data are on the standard input), {runs} for the number of outputs to print, one a line, and {seed} for a
+    seed. An output is a JSON value, a number or a text.
 
     \b
     Examples:
@@ -66,6 +69,8 @@ def audit_command(**given: Any) -> int:
       hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
           --epsilon 1 --seed 7 --json -
       hockeystick audit --recorded without.csv with.csv --claim gdp:1
+      hockeystick audit --command './count {data} {runs} {seed}' \\
+          --d0 old.csv --d1 new.csv --epsilon 1 --workers 4
 
     \b
     Claims:

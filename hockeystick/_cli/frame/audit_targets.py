@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 from attrs import frozen
 
-from hockeystick._cli.frame.option_types import Command, DataText, FileName, TargetName, together
+from hockeystick._cli.frame.option_types import Command, Count, DataText, FileName, Real, TargetName, together
 from hockeystick._cli.frame.shared_options import Given, option
 
-_DATA = "Inline JSON, or a .json, .npy or .csv file."
-SYSTEMS = ("recorded",)
+_DATA = "Inline JSON, or a file: .json, .npy or .csv; for --command of any type."
+SYSTEMS = ("recorded", "command")
 """The options that name a system in place of MODULE:CALLABLE."""
 
 
@@ -28,6 +32,14 @@ def system_options() -> Callable[[Command], Command]:
             help="In place of a function: files of outputs recorded on the two data sets "
             "(.csv, .tsv, .jsonl, .npy, .parquet).",
         ),
+        click.option(
+            "--command",
+            metavar="'PROG {data}'",
+            help="In place of a function: a program that prints an output, or one a line for {runs}; "
+            "{seed} makes it repeatable.",
+        ),
+        option("--timeout S", Real(0.0, low_open=True), "Seconds that one start of the program may take. Default: 60."),
+        option("--batch N", Count(1), "The most outputs of one start of a program with {runs}. Default: 1000."),
         option("--d0 X", DataText(), f"A data set. {_DATA}"),
         option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}"),
     )
@@ -63,19 +75,25 @@ def chosen_system(given: Given) -> System:
     return _MAKERS[named[0]](given)
 
 
-def _data_sets(given: Given, wanted: bool) -> None:
-    """Refuses missing data sets, or ones that are not used."""
-    for name in ("d0", "d1"):
-        if wanted and given[name] is None:
+def _checked(given: Given, system: str, *refused: str, data_sets: bool = True) -> None:
+    """Refuses missing data sets, and options that a system does not have."""
+    for name in ("d0", "d1") if data_sets else ():
+        if given[name] is None:
             raise click.UsageError(f"Missing option '--{name}': a data set")
-        if not wanted and given[name] is not None:
-            raise click.UsageError(f"--{name} can't be combined with --recorded, whose files stand for the data sets")
+    for name in (*refused, *(() if data_sets else ("d0", "d1"))):
+        if given[name] is not None:
+            raise click.UsageError(f"--{name} can't be combined with {system}")
+
+
+def _fits(given: Given, *names: str) -> dict[str, Any]:
+    """Returns those of the options that were given."""
+    return {name: given[name] for name in names if given[name] is not None}
 
 
 def _function(given: Given) -> System:
     from hockeystick._files.named_callables import load_data, load_target, source_identity
 
-    _data_sets(given, True)
+    _checked(given, "MODULE:CALLABLE", "timeout", "batch")
     target = given["target"]
     data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
 
@@ -90,10 +108,8 @@ def _recorded(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import read_recorded
 
-    _data_sets(given, False)
-    for name in ("checkpoint", "workers", "backend", "address"):
-        if given[name] is not None:
-            raise click.UsageError(f"--{name} can't be combined with --recorded: each output is used once")
+    once = ("checkpoint", "workers", "backend", "address", "timeout", "batch")  # each output is used once, here
+    _checked(given, "--recorded, whose files stand for the data sets", *once, data_sets=False)
     file0, file1 = given["recorded"]
     try:
         target = read_recorded(file0, file1)
@@ -103,4 +119,35 @@ def _recorded(given: Given) -> System:
     return System("recorded outputs", file0, file1, lambda: (target, None, lambda: ""))
 
 
-_MAKERS: dict[str, Callable[[Given], System]] = {"target": _function, "recorded": _recorded}
+def _command(given: Given) -> System:
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import Command
+
+    _checked(given, "--command", "backend", "address")
+    data = _data("--d0", given["d0"]), _data("--d1", given["d1"])
+    processes, failures = given["workers"], given["exceptions_as_output"]
+    given["workers"], given["exceptions_as_output"] = None, None  # the target's own affair from here on
+    options = _fits(given, "timeout", "batch") | ({} if processes is None else {"processes": processes})
+    try:
+        target = Command(given["command"], failures_as_output=bool(failures), **options)
+    except InvalidArgumentError as error:
+        names = {"processes": "workers", "failures_as_output": "exceptions-as-output"}
+        option_name = f"--{names.get(error.argument, error.argument)}"
+        raise InvalidArgumentError(option_name, error.value, error.reason, error.remedy) from None
+    return System(given["command"], given["d0"], given["d1"], lambda: (target, data, lambda: _version(target.words)))
+
+
+def _data(argument: str, text: str) -> Any:
+    """Returns the path that a text names, or the value of inline JSON."""
+    from hockeystick._files.named_callables import load_data
+
+    return Path(text) if DataText().files(text) and os.path.isfile(text) else load_data(argument, text)
+
+
+def _version(words: tuple[str, ...]) -> str:
+    """Returns the command with digests of the files that it names, the program's among them."""
+    files = [file for word in words if (file := shutil.which(word) or word) and os.path.isfile(file)]
+    return "\n".join([*words, *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)])
+
+
+_MAKERS: dict[str, Callable[[Given], System]] = {"target": _function, "recorded": _recorded, "command": _command}

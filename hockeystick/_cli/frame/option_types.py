@@ -151,6 +151,9 @@ class DataText(FileName):
 
     def files(self, value: str) -> list[str]:
         """Returns the file that the value names, if it names one."""
+        with contextlib.suppress(OSError, ValueError):  # inline JSON may be too long for a name
+            if Path(value).is_file():
+                return [value]
         return [value] if value.endswith((".json", ".npy", ".csv")) else TargetName().files(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,17 +42,57 @@ def test_a_correct_record_is_not_refuted(folder: Path) -> None:
     assert run("audit", "--recorded", *record(folder, 1.0), "--epsilon", "1", "--seed", "1", *SURE).exit_code == 0
 
 
+SERVICE = """import json, random, sys
+data, runs, scale = json.load(open(sys.argv[1])), int(sys.argv[2]), float(sys.argv[4])
+noise = random.Random(sys.argv[3])
+for _ in range(runs): print(round(sum(data) + scale * (noise.expovariate(1) - noise.expovariate(1)), 6))
+"""
+
+
+@pytest.mark.statistical
+def test_a_program_is_audited_on_files_and_on_inline_data(folder: Path) -> None:
+    """Half the noise at ε = 1: refuted with probability 1 - 1e-9 at 2,000 outputs."""
+    (folder / "count.py").write_text(SERVICE)
+    (folder / "d1.txt").write_text("[1]")
+    command = f"{sys.executable} -S count.py {{data}} {{runs}} {{seed}} 0.5"
+    fixed = ["--epsilon", "1", "--samples", "2000", "--seed", "1", "--workers", "2", "--json", "-"]
+
+    result = run("audit", "--command", command, "--d0", "[]", "--d1", "d1.txt", *fixed)
+
+    found = strict_json(result.stdout)
+    assert result.exit_code == 1 and found["target"] == command and found["d1"] == "d1.txt"
+    assert all("seed" not in warning for warning in found["warnings"])
+
+
+def test_a_program_that_fails_ends_with_one_line(folder: Path) -> None:
+    command = f"{sys.executable} -S -c 'import sys; sys.exit(int(open(sys.argv[1]).read()))' {{data}}"
+    words = ["--command", command, "--d0", "5", "--d1", "0", "--epsilon", "1", "--samples", "20"]
+
+    assert_refused(run("audit", *words), "CommandError: the program ended with status 5")
+    assert run("audit", *words, "--exceptions-as-output", "--confidence", "0.6").exit_code == 1
+
+
 REFUSED = [
     (["--epsilon", "1"], "name what to audit: give MODULE:CALLABLE or one of --recorded"),
     (["mymech:one", "--recorded", "d0.npy", "d1.npy", "--epsilon", "1"], "name one system only"),
     (["--recorded", "d0.npy", "d1.npy"], "Missing option '--epsilon', or '--claim'"),
     (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--claim", "gdp:1"], "not both"),
     (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--d0", "1"], "--d0 can't be combined with --recorded"),
-    (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--checkpoint", "c"], "each output is used once"),
+    (
+        ["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--checkpoint", "c"],
+        "--checkpoint can't be combined with --recorded",
+    ),
     (["--recorded", "d0.npy", "none.npy", "--epsilon", "1"], "--recorded='none.npy': there is no such file"),
     (["--recorded", "d0.npy", "few.npy", "--epsilon", "1"], "has 3 outputs left"),
     (["--recorded", "d0.npy", "d1.npy", "--claim", "gdp:x"], "--claim='gdp:x': is not a claim in words"),
     (["mymech:one", "--d0", "1", "--epsilon", "1"], "Missing option '--d1'"),
+    (
+        ["mymech:one", "--d0", "1", "--d1", "1", "--epsilon", "1", "--batch", "2"],
+        "--batch can't be combined with MODULE",
+    ),
+    (["--command", "no-such {data}", "--d0", "1", "--d1", "1", "--epsilon", "1"], "there is no program 'no-such'"),
+    (["--command", "cat", "--d0", "1", "--d1", "1", "--epsilon", "1", "--workers", "0"], "--workers=0: starts nothing"),
+    (["--command", "cat", "--d0", "{", "--d1", "1", "--epsilon", "1"], "--d0='{': is neither JSON"),
 ]
 
 
