@@ -3,7 +3,7 @@
 A difference is a *violation* in three cases only.
 
 * Two inputs of one call, after equal answers, are farther apart than its mechanism states. That disproves the
-  statement for this pair, whatever δ is.
+  statement for this pair, whatever δ is; not yet the claim.
 * δ = 0, every random answer is shown in the value returned, and the rest of that value differs: then d0 returns it with
   a positive probability (density), and d1 never does. So it is, too, where the run on d1 ends after fewer calls.
 * δ = 0, every answer is shown, and the ratio of the path's densities is above e^ε.
@@ -97,6 +97,7 @@ def compare(first: Ran, second: Ran, claim: Claimed, order: str, path: int) -> C
         if returned is None and clean:
             _realised_loss(first, second, claim, found)
         _price(first, second, claim, clean, found)
+    _stated(first, second, found)
     return found
 
 
@@ -124,15 +125,30 @@ def _calls(first: Ran, second: Ran, found: Compared) -> bool:
             found.add(
                 "not certified" if clean else "not covered", "parameters", _hedged(told, clean), one.where, number
             )
-        if met is not None and met.exceeds:
-            told = (
-                f"{query.name}: the inputs are {met.distance:.6g} apart ({met.norm}), above the {met.stated:.6g} stated"
-            )
-            found.add("violation" if clean else "not covered", "sensitivity", _hedged(told, clean), one.where, number)
         if met is not None and met.broken:
             outcome: ReplayOutcome = "violation" if clean else "not covered"
             found.add(outcome, "sensitivity", _hedged(f"{query.name}: {met.broken}", clean), one.where, number)
     return clean
+
+
+def _stated(first: Ran, second: Ran, found: Compared) -> None:
+    """Compares the distances with the stated sensitivities.
+
+    A sensitivity of 1 may be the default, which nobody stated: where the calls cost no more than is claimed at the
+    distances that were met, it says nothing; and it may be meant for each entry of an array by itself.
+    """
+    paid = found.price is not None and not any(finding.kind == "price" for finding in found.findings)
+    clean = True
+    for number, one, other in _pairs(first, second):
+        clean = clean and not one.query.is_opaque
+        met = one.query.met(other.query)
+        if met is None or not met.exceeds or (met.default and paid):
+            continue
+        told = (
+            f"{one.query.name}: the inputs are {met.distance:.6g} apart ({met.norm}), above the {met.stated:.6g} stated"
+        )
+        outcome: ReplayOutcome = "not certified" if met.default and met.each else "violation"
+        found.add(outcome if clean else "not covered", "sensitivity", _hedged(told, clean), one.where, number)
 
 
 def _hedged(told: str, clean: bool) -> str:

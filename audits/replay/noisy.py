@@ -165,11 +165,11 @@ class Noisy(NDArrayOperatorsMixin):
     def item(self, *index: Any) -> float:
         return float(np.asarray(self._see()).item(*index))
 
-    def argmax(self) -> Any:
-        return np.argmax(self)
+    def argmax(self, *given: Any, **named: Any) -> Any:
+        return np.argmax(self, *given, **named)
 
-    def argmin(self) -> Any:
-        return np.argmin(self)
+    def argmin(self, *given: Any, **named: Any) -> Any:
+        return np.argmin(self, *given, **named)
 
     # Arithmetic ------------------------------------------------------------------------------------------------------
 
@@ -190,10 +190,10 @@ class Noisy(NDArrayOperatorsMixin):
         return getattr(ufunc, method)(*seen, **({} if out is None else {"out": out}), **options)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func in (np.argmax, np.argmin) and len(args) == 1 and not kwargs and isinstance(args[0], Noisy):
-            found = _winner(args[0], largest=func is np.argmax)
+        if func in (np.argmax, np.argmin) and isinstance(args[0], Noisy):
+            found = _winners(args[0], func is np.argmax, *args[1:], **kwargs)
             if found is not None:
-                return np.int64(found)
+                return found
         if func in (np.ravel, np.atleast_1d) and len(args) == 1 and not kwargs and isinstance(args[0], Noisy):
             return args[0].ravel() if func is np.ravel or not args[0].ndim else args[0]
         return func(*_looked(args), **_looked(kwargs))
@@ -440,6 +440,19 @@ def _one_comparison(tape: Tape, ufunc: Any, x: tuple[float, float, int], y: tupl
     answer = bool(tape.ask(query, make))
     tape.state[[x[2], y[2]]] = COMPARED
     return answer
+
+
+def _winners(value: Noisy, largest: bool, axis: int | None = None, **others: Any) -> Any:
+    """Returns the place of the largest entry, of an array or of each row; None if values have to be looked at."""
+    if others or value.ndim not in (1, 2) or axis not in (None, -1, value.ndim - 1):
+        return None
+    if value.ndim == 1:
+        place = _winner(value, largest=largest)
+        return None if place is None else np.int64(place)
+    if axis is None or not _single(value):
+        return None
+    places = [_winner(value[i], largest=largest) for i in range(len(value))]
+    return None if None in places else np.array(places, dtype=np.int64)
 
 
 def _winner(value: Noisy, *, largest: bool) -> int | None:

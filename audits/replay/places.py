@@ -28,6 +28,8 @@ _START: CodeType = run_algorithm.__code__
 def rank(file: str) -> int:
     """Returns 0 for the user's files, 1 for this library and others, 2 for the recorder and what it watches."""
     path = os.path.abspath(file)
+    if file.startswith("<attrs generated"):
+        return 2
     if path.startswith(_HERE + os.sep):
         return 2
     parts = path.split(os.sep)

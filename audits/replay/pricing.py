@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from functools import lru_cache
@@ -11,9 +12,10 @@ from attrs import frozen
 from hockeystick.accounting import AboveThreshold, AccountantGraph, Adjacency, Gaussian, HockeystickError, Laplace
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.numerics.directed_rounding import quotient_down
-from hockeystick.audits.replay.distances import up
+from hockeystick.audits.replay.our_inputs import Asked, session_event
 from hockeystick.audits.replay.queries import AddedNoise, Comparison, Winner, per_unit
 from hockeystick.audits.replay.tape import Step, Tape
+from hockeystick.audits.replay.values import up
 
 _SOURCE = "the record in which d0 and d1 differ"
 _EQUAL = 1e-9  # of two changes of one noisy value
@@ -63,7 +65,11 @@ def charges(first: Tape, second: Tape) -> tuple[Charge, ...]:
     steps: list[Both] = list(zip(first.steps, second.steps, strict=True))
     found: list[Charge] = []
     hidden: list[Both] = []
+    sessions: dict[int, list[Both]] = defaultdict(list)
     for one, other in steps:
+        if isinstance(one.query, Asked):
+            sessions[one.query.session].append((one, other))
+            continue
         if isinstance(one.query, (Winner, Comparison)):
             hidden.append((one, other))
             continue
@@ -75,6 +81,7 @@ def charges(first: Tape, second: Tape) -> tuple[Charge, ...]:
             raise UnpricedError(one.where, f"{one.query.name}: {error}") from None
         if event is not None:
             found.append(Charge(one.query.name, one.where, event))
+    found.extend(itertools.chain.from_iterable(map(_session_charges, sessions.values())))
     released = {
         draw: shift
         for one, other in steps
@@ -85,6 +92,20 @@ def charges(first: Tape, second: Tape) -> tuple[Charge, ...]:
     for group in _groups(hidden):
         found.extend(_hidden_charges(group, released, looked))
     return tuple(found)
+
+
+def _session_charges(pairs: list[Both]) -> list[Charge]:
+    step = pairs[0][0]
+    asked = [
+        (one.query, other.query)
+        for one, other in pairs
+        if isinstance(one.query, Asked) and isinstance(other.query, Asked)
+    ]
+    try:
+        event = session_event(asked)
+    except HockeystickError as error:
+        raise UnpricedError(step.where, f"{step.query.name}: {error}") from None
+    return [] if event is None else [Charge(step.query.name, step.where, event)]
 
 
 def _shifts(pair: Both) -> dict[int, float]:

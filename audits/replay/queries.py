@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting import Gaussian, Laplace, ReportNoisyMax, UnsupportedEventError
+from hockeystick.accounting import Gaussian, Laplace, ReportNoisyMax, UnsupportedEventError, compose
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.numerics.directed_rounding import quotient_down
-from hockeystick.audits.replay.distances import rate
 from hockeystick.audits.replay.tape import Met, Query
+from hockeystick.audits.replay.values import rate
 
+_ONE_BY_ONE = 4096  # entries whose changes are looked at one by one
+_SIZES = 8  # of changes that are charged one by one
 FARTHEST = 1e90
 """The largest rate of loss that events take; beyond it no finite cost is stated."""
 
@@ -27,6 +30,25 @@ def per_unit(rate_of_loss: float) -> float:
     if not rate_of_loss < FARTHEST:
         raise UnsupportedEventError("the noise is too small for the change of the value: no finite cost covers it")
     return quotient_down(1.0, max(rate_of_loss, 1.0 / FARTHEST))
+
+
+def laplace_event(one: FloatArray, other: FloatArray, scale: FloatArray) -> PrivacyEvent:
+    """Returns the cost of independent Laplace noise on two arrays that differ.
+
+    It is that of the changes of the entries, which is exact; where these have many sizes, that of their sum.
+
+    Raises:
+      UnsupportedEventError: the changes are too large.
+    """
+    places = np.flatnonzero(one.reshape(-1) != other.reshape(-1))
+    sides = [np.broadcast_to(x, one.shape).reshape(-1)[places] for x in (one, other, scale)]
+    sizes = Counter(zip(*(side.tolist() for side in sides), strict=True)) if len(places) <= _ONE_BY_ONE else {}
+    rates: Counter[float] = Counter()
+    for (x, y, b), count in sizes.items():
+        rates[rate("l1", np.array([x]), np.array([y]), np.array([b]))] += count
+    if 1 <= len(rates) <= _SIZES:
+        return compose(*((Laplace(per_unit(size)), count) for size, count in sorted(rates.items())))
+    return Laplace(per_unit(rate("l1", *sides)))
 
 
 @frozen(eq=False)
@@ -82,7 +104,7 @@ class AddedNoise(Query):
         if self.kind == "gaussian":
             return Gaussian(per_unit(rate("l2", self.base, other.base, scale)))
         if self.kind == "laplace":
-            return Laplace(per_unit(rate("l1", self.base, other.base, scale)))
+            return laplace_event(self.base, other.base, scale)
         raise UnsupportedEventError(f"{self.kind} noise that is looked at has no finite cost")
 
     def loss(self, other: Query, answer: Any) -> float | None:

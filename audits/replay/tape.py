@@ -39,6 +39,8 @@ class Met:
       norm: its name.
       stated: the sensitivity that the mechanism states, or None if it states none.
       slack: how much of the distance may be round-off of floats.
+      default: whether the stated sensitivity may be one that nobody wrote: that of the class.
+      each: whether every entry alone is within the stated sensitivity, so that it may be meant for an entry.
       broken: another statement of the mechanism that the inputs contradict, in words; empty if there is none.
     """
 
@@ -47,6 +49,8 @@ class Met:
     stated: float | None = None
     slack: float = 0.0
     broken: str = ""
+    default: bool = False
+    each: bool = False
 
     @property
     def exceeds(self) -> bool:

@@ -225,7 +225,7 @@ def collected(findings: list[ReplayFinding]) -> tuple[ReplayFinding, ...]:
     found: dict[tuple[str, str, str], ReplayFinding] = {}
     for finding in findings:
         found.setdefault((finding.outcome, finding.kind, finding.where), finding)
-    return tuple(sorted(found.values(), key=lambda one: OUTCOMES.index(one.outcome)))
+    return tuple(sorted(found.values(), key=lambda one: (OUTCOMES.index(one.outcome), one.kind != "sensitivity")))
 
 
 def widened(old: MechanismMet | None, new: MechanismMet) -> MechanismMet:

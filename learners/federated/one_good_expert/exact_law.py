@@ -179,6 +179,8 @@ def _log_windows(learner: SVTSetting, tested: _Windows, sums: FloatArray) -> Flo
     """ln P of each window; windows with the same first block and equal sums are computed together."""
     columns, alike = np.unique(sums, axis=1, return_inverse=True)
     found, kinds = np.empty(len(tested.run)), columns.shape[1]
+    if not len(found):  # no run has come to a window
+        return found
     begun, group = np.unique(tested.first * kinds + alike.reshape(-1)[tested.expert], return_inverse=True)
     order = np.argsort(group, kind="stable")
     for key, members in zip(begun, np.split(order, np.cumsum(np.bincount(group))[:-1]), strict=True):

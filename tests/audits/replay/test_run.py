@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.audits.replay import comparison, distances, queries, run, tape
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, Laplace
+from hockeystick.audits.replay import comparison, queries, run, tape, values
 from hockeystick.audits.replay.run import replay
 from hockeystick.audits.replay.verdict import ReplayVerdict
 from hockeystick.audits.targets.calling import TargetError
@@ -88,8 +88,8 @@ def test_the_wrong_norm_would_miss_a_fault(monkeypatch: pytest.MonkeyPatch) -> N
         return len(x) * 1.0
 
     assert replay(vector, FIVE, FOUR, epsilon=1.5, seed=1).outcome == "violation"
-    right = distances.rate
-    monkeypatch.setattr(queries, "rate", lambda norm, *given: right("l2", *given))
+    wrong = lambda *given: Laplace(queries.per_unit(values.rate("l2", *given)))  # noqa: E731
+    monkeypatch.setattr(queries, "laplace_event", wrong)
     monkeypatch.setattr(queries.AddedNoise, "loss", lambda *_: None)
     assert replay(vector, FIVE, FOUR, epsilon=1.5, seed=1).outcome == "agrees"
 
