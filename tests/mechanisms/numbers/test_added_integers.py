@@ -1,4 +1,4 @@
-"""What all mechanisms with whole-number noise have in common: refusals, and the least error bound that holds."""
+"""What all mechanisms with whole-number noise have in common: their law, the contract, refusals, error bounds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from laws import discrete_gaussian, discrete_laplace, skellam
+from numpy.typing import NDArray
+from samples import chi_square
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.mechanisms import DiscreteGaussian, DiscreteLaplace, Skellam
+from hockeystick.mechanisms import (
+    AuditableMechanism,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    SimulationNoise,
+    Skellam,
+    check_mechanism,
+)
 
+FALSE_ALARM = 1e-6
 KINDS = [DiscreteLaplace, DiscreteGaussian, Skellam]
 NO_NUMBERS: list[Any] = [math.nan, True, "1", None]
 BAD: list[tuple[Any, str, list[Any]]] = [
@@ -25,6 +36,72 @@ BAD: list[tuple[Any, str, list[Any]]] = [
     (Skellam, "sensitivity", [0.0, 0.5, -1, *NO_NUMBERS]),
     (Skellam, "entries", [0, -1, 1.5, True, "1"]),
 ]
+
+
+def masses_of(kind: Any, parameter: float) -> NDArray[np.float64]:
+    """The masses of the law with this parameter on −reach … reach; less than 1e-20 lies beyond."""
+    if kind is DiscreteLaplace:
+        return np.asarray(discrete_laplace(parameter, 60 * math.ceil(parameter)))
+    if kind is DiscreteGaussian:
+        return np.asarray(discrete_gaussian(parameter, math.ceil(14 * parameter) + 10))
+    return np.asarray(skellam(parameter, math.ceil(14 * math.sqrt(parameter)) + 20))
+
+
+def p_value(draws: NDArray[Any], centre: int, kind: Any, parameter: float) -> float:
+    return float(chi_square(draws - centre, masses_of(kind, parameter)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameter"),
+    [(DiscreteLaplace, scale) for scale in (0.6, 2.0, 9.0)]
+    + [(DiscreteGaussian, sigma) for sigma in (0.5, 2.0, 9.0)]
+    + [(Skellam, variance) for variance in (0.3, 4.0, 80.0)],
+)
+def test_simulated_and_released_noise_have_the_stated_law(kind: Any, parameter: float) -> None:
+    mechanism = kind(parameter, sensitivity=3)
+    simulated = mechanism.simulate(7, np.random.default_rng(1601), 200_000)
+    assert simulated.dtype == np.int64 and simulated.shape == (200_000,)
+    released = mechanism.release(np.full(4_000, 7))
+    replayed = mechanism.release(np.full(200_000, 7), noise=SimulationNoise(1602))
+    for draws in (simulated, released, replayed):
+        assert p_value(draws, 7, kind, parameter) > FALSE_ALARM
+        assert p_value(draws, 7, kind, 1.5 * parameter) < FALSE_ALARM
+        for centre, factor in ((7, 1.3), (8, 1.0)):
+            assert p_value(draws, centre, kind, factor * parameter) < FALSE_ALARM or len(draws) < 100_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_entry_of_every_run_has_its_own_noise(kind: Any) -> None:
+    value = np.array([[1, -2, 300], [0, 5, 10**6]])
+    noise = kind(4.0).simulate(value, np.random.default_rng(1603), 40_000) - value
+    assert noise.shape == (40_000, 2, 3)
+    for one, other in ((noise[:, 0, 0], noise[:, 1, 2]), (noise[::2, 0, 1], noise[1::2, 0, 1])):
+        assert abs(np.corrcoef(one, other)[0, 1]) < 6 / math.sqrt(len(one))
+        assert p_value(one, 0, kind, 4.0) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mechanism_satisfies_the_contract(kind: Any) -> None:
+    mechanism = kind(2.0, sensitivity=3)
+    for value in (*mechanism.worst_case_neighbours(), 3, np.array([[1, 2], [3, 4]])):
+        check_mechanism(mechanism, value)
+    assert mechanism == evolve(mechanism) and hash(mechanism) == hash(evolve(mechanism))
+    with pytest.raises(AttributeError):
+        mechanism.sensitivity = 4
+    assert isinstance(mechanism, AuditableMechanism)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_likelihood_ratio_is_that_of_the_law(kind: Any) -> None:
+    mechanism, v0, v1 = kind(1.7, sensitivity=3), np.array([0, 1]), np.array([2, 0])
+    outputs = mechanism.simulate(v0, np.random.default_rng(1604), 50_000)
+    loss, log_p = mechanism.log_likelihood_ratio(outputs, v0, v1), np.log(masses_of(kind, 1.7))
+    middle = len(log_p) // 2
+    expected = (log_p[outputs - v0 + middle] - log_p[outputs - v1 + middle]).sum(axis=1)
+    np.testing.assert_allclose(loss, expected, atol=1e-7)
+    assert kind is not DiscreteLaplace or np.abs(loss).max() <= mechanism.event().pure_epsilon() * (1 + 1e-12)
+    inverse = np.exp(-loss)
+    assert abs(inverse.mean() - 1) <= 6 * inverse.std() / math.sqrt(len(loss))
 
 
 @pytest.mark.parametrize("kind", KINDS)
