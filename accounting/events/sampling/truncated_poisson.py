@@ -50,14 +50,14 @@ def _batch(value: int) -> int:
     return validate.integer("batch", value, low=0)
 
 
+@frozen
 class _Truncated(PrivacyEvent):
     """Base of truncated samples; a subclass defines the cost of a sample that is cut, and of one that is not."""
 
-    __slots__ = ()
-    population: int
-    probability: float
-    batch: int
-    noise_multiplier: float
+    population: int = field(converter=_population)
+    probability: float = field(converter=field_checks.probability)
+    batch: int = field(converter=_batch)
+    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
 
     def _whole(self) -> PrivacyEvent:
         """Returns the event of a sample that is not cut."""
@@ -153,10 +153,6 @@ class TruncatedPoissonSampled(_Truncated, DirectedEvent):
       '9.63e-05'
     """
 
-    population: int = field(converter=_population)
-    probability: float = field(converter=field_checks.probability)
-    batch: int = field(converter=_batch)
-    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
     direction: str = field(default="both", converter=direction)
     adjacencies = frozenset({Adjacency.ADD_OR_REMOVE_ONE})
 
@@ -191,10 +187,6 @@ class TruncatedPoissonSampledNull(_Truncated, DirectedEvent):
       0.97
     """
 
-    population: int = field(converter=_population)
-    probability: float = field(converter=field_checks.probability)
-    batch: int = field(converter=_batch)
-    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
     direction: str = field(default="both", converter=direction)
     adjacencies = frozenset({Adjacency.REPLACE_WITH_NULL})
 
@@ -228,10 +220,6 @@ class TruncatedPoissonSampledReplace(_Truncated):
       0.971
     """
 
-    population: int = field(converter=_population)
-    probability: float = field(converter=field_checks.probability)
-    batch: int = field(converter=_batch)
-    noise_multiplier: float = field(converter=field_checks.noise_multiplier)
     adjacencies = frozenset({Adjacency.REPLACE_ONE})
 
     def _whole(self) -> PrivacyEvent:
