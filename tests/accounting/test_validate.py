@@ -1,4 +1,4 @@
-"""What is taken for numbers: arrays with and without infinite entries, of given shapes and ranges."""
+"""Tests of the checks of arguments: arrays with and without infinite entries, of given shapes and ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration of one parameter and of a budget's split: against closed forms, and never on the wrong side."""
+"""Tests of calibration and of budget splits against closed forms; the result never misses its target."""
 
 import math
 from typing import Any
@@ -144,7 +144,7 @@ def test_a_guess_beyond_the_domain_is_refused(guess):
 
 @pytest.mark.parametrize("guess", [1.0, 100.0])
 def test_renyi_bounds_lead_from_a_poor_guess_to_a_good_start(guess):
-    """Without them it takes about 20 bounds to narrow the first bracket down."""
+    """Without Rényi bounds it takes about 20 exact bounds to narrow down the first bracket."""
     assert calibrate(lambda s: compose((Gaussian(s), 100)), EpsilonDelta(1.0, 1e-6), guess=guess).evaluations <= 14
 
 
@@ -282,7 +282,7 @@ def test_a_value_whose_cost_cannot_be_computed_does_not_meet_the_target():
 
 
 def test_a_count_that_costs_next_to_nothing_is_searched_to_its_end():
-    """Not to the other end: one use would be reported as the most."""
+    """The search must not end at the other end of the domain, where one use would be reported as the largest number."""
     found = calibrate(lambda n: compose((Laplace(1e17), int(n))), EpsilonDelta(1.0), integer=True)
     assert found.value == 2.0**53 and found.rejected is None
     found = calibrate(lambda n: compose((Laplace(1e9), int(n))), EpsilonDelta(500.0), integer=True)
@@ -301,7 +301,8 @@ def test_a_count_far_from_its_guess_is_found(guess):
     assert found.evaluations <= 40
 
 
-# Far searches, and how little of the dear bounds they ask -------------------------------------------------------------
+# Searches from a distant guess, and the number of expensive bounds
+# -------------------------------------------------------------
 
 
 def training(q: float, steps: int):
@@ -310,7 +311,7 @@ def training(q: float, steps: int):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """How often each engine was asked for ε, and the work that inversions did."""
+    """Counts the calls of each engine and the work of inversions."""
     seen = {"pld": 0, "contour": 0, "work": 0.0}
     for name, engine in (("pld", loss_distribution), ("contour", contour_integral)):
 
@@ -335,7 +336,8 @@ def asked(monkeypatch):
     [(0.5, 100_000, 3.0), (0.5, 10_000_000, 100.0), (1e-4, 10_000_000, 1.0), (0.01, 1_000_000, 0.01), (0.1, 100, 10.0)],
 )
 def test_many_steps_take_few_evaluations(asked, q, steps, eps):
-    """The first of these never ended: Rényi δ is 1 at the guess and about it, where inversions are dear."""
+    """The first of these cases once did not finish: the Rényi δ is 1 around the guess, where inversions are
+    expensive."""
     best_bound._epsilon.cache_clear()
     found = calibrate(training(q, steps), EpsilonDelta(eps, 1e-5))
     assert found.rejected is not None and found.value / found.rejected < 1 + 2e-6
@@ -424,7 +426,7 @@ def test_a_branch_whose_fixed_part_costs_too_much_is_named():
     flat=st.floats(0.5, 50.0),
 )
 def test_leads_find_a_crossing_wherever_it_is(place, guess, bend, sign, flat):
-    """Of functions steep or flat, and cut off on one side as a saturated bound is."""
+    """The functions are steep or flat, and cut off on one side like a saturated bound."""
 
     def f(x: float) -> float:
         return float(sign * min(flat, math.copysign(math.pow(abs(x - place), bend), x - place)))

@@ -1,4 +1,4 @@
-"""The durable ledger: killed at every step, raced by threads and processes, and its file tampered with."""
+"""Tests of the durable ledger: killed at every step, used by threads and processes at once, and with a changed file."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_crash_leaves_a_charge_and_never_an_uncharged_release(path, step, char
     assert not (path.parent / "published").exists()
     assert spent(path) == 0.125 * (1 + charged)
     assert path.read_bytes().endswith(b"\n") == (step != "torn")
-    ledger = DurableLedger.open(path)  # the lock of the dead is free, and what it left of a line is dropped
+    ledger = DurableLedger.open(path)  # the lock of a dead process is free, and its partial line is dropped
     assert ledger.reserve(EVENT, count=6).number == 2 + charged
     assert spent(path) == 0.125 * (7 + charged)
     assert path.read_bytes().endswith(b"\n")

@@ -1,4 +1,4 @@
-"""Privacy filters: what they admit, what they promise, and that an adaptive adversary can't get past it."""
+"""Tests of privacy filters: accepted events, guarantees, and an adaptive adversary that cannot exceed them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ KINDS = [PureFilter(1.0), ZCDPFilter(0.5), RDPFilter((2.0, 8.0), (1.0, 3.0)), GD
 
 
 def worst_delta(budget: PrivacyFilter, epsilon: float, menu: tuple[float, ...]) -> float:
-    """δ(ε) of the best adversary that picks randomised responses from ``menu`` by what it saw, by exact recursion."""
+    """Returns δ(ε) of the best adversary that picks randomised responses from ``menu`` adaptively, by exact
+    recursion."""
 
     @cache
     def value(state: PrivacyFilter, loss: float) -> float:
@@ -86,14 +87,15 @@ def test_no_adaptive_adversary_exceeds_a_filters_guarantee(budget, epsilons):
 
 
 def test_a_filter_that_admitted_a_bit_more_would_be_caught():
-    """The same adversary, against a promise for 70% of the budget: the test above can fail."""
+    """The same adversary exceeds a guarantee for 70% of the budget, so the test above can fail."""
     assert worst_delta(PureFilter(1.5), 0.9, (1.0, 0.5, 0.25)) > PureFilter(1.05).delta(0.9)
     assert worst_delta(GDPFilter(1.2), 0.0, (1.0, 0.4, 0.25)) > GDPFilter(0.84).delta(0.0)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0])
 def test_adaptive_gaussian_composition_costs_nothing_extra(epsilon):
-    """First μ₁; then, only if the first outcome favours one world, all the rest. By quadrature over the outcome."""
+    """The adversary spends μ₁ first, and the rest only if the outcome favours one data set; by quadrature over the
+    outcome."""
     total, first = 1.0, 0.6
     rest = math.sqrt(total**2 - first**2)
 
@@ -304,7 +306,7 @@ def test_a_zcdp_filter_charges_rho():
 
 
 def test_an_rdp_filter_slightly_above_its_target_is_made_smaller(monkeypatch):
-    """As rounding could: the shares give way until the promise is kept."""
+    """Rounding could do this: the shares are reduced until the guarantee holds."""
     exact, asked = RDPFilter.delta, []
 
     def rounded(self, epsilon):

@@ -1,4 +1,4 @@
-"""The odometer: readings hold at all times at once, against an adversary that watches them."""
+"""Tests of the odometer: readings hold at all times simultaneously, against an adversary that watches them."""
 
 from __future__ import annotations
 

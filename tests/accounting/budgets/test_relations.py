@@ -1,4 +1,4 @@
-"""A release is charged to no ledger for another neighbouring relation than its cost is known under."""
+"""Tests that a ledger refuses a release whose cost is stated under another neighbouring relation."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ RELEASES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_under_replace_one_is_charged_to_a_ledger_for_that_alone(tmp_path: Path, name: str) -> None:
-    """It publishes how many records there are, say, which has no finite cost where one may be absent."""
+    """For example, it publishes the number of records, which has no finite cost under add-or-remove-one."""
     for relation in Adjacency:
         book = DurableLedger.create(tmp_path / relation.value, ZCDPFilter(100.0, adjacency=relation))
         if relation is Adjacency.REPLACE_ONE:
@@ -94,13 +94,13 @@ def test_plans_and_filters_check_the_relation_too() -> None:
 
 
 def test_calibrated_noise_is_for_the_relation_of_its_sensitivity(tmp_path: Path) -> None:
-    """What a sum moves by is the caller's to know; of a sample the relation is the mechanism's."""
+    """The caller states the sensitivity of a sum; for a sample the mechanism fixes the relation."""
     for relation in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE):
         book = DurableLedger.create(tmp_path / relation.value, PureFilter(9.0, adjacency=relation))
         Laplace(2.0).release(3, ledger=book, noise=SimulationNoise(1))
         assert book.adjacency is relation and book.budget().remaining()["epsilon"] == pytest.approx(8.5)
     nulls = Subsampled(PoissonSample(0.5), Laplace(9.0), adjacency=Adjacency.REPLACE_WITH_NULL)
     added = DurableLedger.open(tmp_path / Adjacency.ADD_OR_REMOVE_ONE.value)
-    assert nulls.event().accepts(added.adjacency)  # the event alone would not tell
+    assert nulls.event().accepts(added.adjacency)  # the event alone does not show the relation
     with pytest.raises(UnsupportedAdjacencyError, match="replace-with-null"):
         nulls.release(np.zeros(3), ledger=added, noise=SimulationNoise(1))

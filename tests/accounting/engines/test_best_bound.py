@@ -1,4 +1,4 @@
-"""ε and δ of compositions: against exact enumeration, closed forms and known defects of other accountants.
+"""Tests of ε and δ of compositions against exact enumeration, closed forms and known defects of other accountants.
 
 B1 to B11 are the defects listed in docs/accounting.md.
 """
@@ -147,7 +147,7 @@ def test_free_orientation_covers_an_adaptive_choice_of_the_order(k, kappa, e, co
 
 
 def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice():
-    """Why orders are maximised at the node: an adversary that picks them as it goes beats every fixed choice."""
+    """Orders are maximised at the node, because an adversary that picks them adaptively beats every fixed choice."""
     decision = LazySwitchDecision(0.3, 0.5)
     orders = [atoms(order) for order in decision.orientations()]
     adaptive = adaptive_delta([orders] * 3, 0.8)
@@ -190,7 +190,7 @@ def test_parallel_of_equal_events_is_the_event():
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 7.0])
 @pytest.mark.parametrize("d", [0.3, 1e-3, 1e-6, 1e-10, 1e-15, 1e-30])
 def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
-    """B7: the general engine, told nothing of Gaussians, stays above the truth at tiny δ."""
+    """B7: the general engine does not use the Gaussian closed form, and stays above the truth at tiny δ."""
     event = compose((Gaussian(10 / mu), 100))
     exact = dp_accounting.get_epsilon_gaussian(1 / mu, d)
     upper, lower = loss_distribution.epsilon(event, d), loss_distribution.epsilon(event, d, upper=False)
@@ -205,7 +205,7 @@ def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
 @pytest.mark.parametrize("count", [1, 10**3, 10**4, 10**5])
 @pytest.mark.parametrize("d", [1e-8, 1e-10, 1e-12, 1e-14, 1e-15])
 def test_many_compositions_at_tiny_delta_stay_above_the_truth(count, d):
-    """B7 at length: the FFT's round-off is bounded and added."""
+    """B7 with many compositions: the FFT's round-off is bounded and added."""
     event = compose((Gaussian(math.sqrt(count)), count))
     exact = dp_accounting.get_epsilon_gaussian(1.0, d)
     upper = loss_distribution.epsilon(event, d)
@@ -320,7 +320,7 @@ def test_epsilon_and_delta_of_zero_and_one():
 
 @pytest.mark.parametrize("size", [1e-100, 1e-60, 1e-20, 1e20, 1e60, 1e100])
 def test_extreme_sizes_give_bounds_that_are_never_zero(size):
-    """Neither underflow nor overflow turns a cost into none."""
+    """Neither underflow nor overflow turns a cost into 0."""
     for event in (
         Gaussian(size),
         Laplace(size),
@@ -354,7 +354,7 @@ def test_a_delta_next_to_one_is_not_rounded_below_it():
 
 @pytest.mark.parametrize("eps", [0.05, 0.3, 1.0, 1.8])
 def test_digits_of_deltas_near_one_are_bounded(eps):
-    """Where the logarithm is a small difference of large ones."""
+    """The logarithm is a small difference of large numbers here."""
     for mu in np.linspace(10.0, 13.0, 301).tolist():
         with mpmath.workdps(60):
             a = mpmath.mpf(mu) / 2 - mpmath.mpf(eps) / mu
@@ -485,7 +485,7 @@ def test_a_hull_has_only_corners_unless_all_points_are_requested():
 
 
 def test_a_likely_delta_needs_no_negative_epsilon():
-    """The best order's ε is −1.6 there; at a negative ε it is not what the definition asks for."""
+    """The best order gives ε = −1.6 there, and the definition of δ does not cover a negative ε."""
     assert renyi.epsilon(Gaussian(1e3), 0.9) == 0.0
 
 
@@ -526,7 +526,7 @@ def test_an_epsilon_of_zero_needs_no_grid(monkeypatch):
 
 @pytest.mark.parametrize("knot", [1.7, 2.3, 5.7, 9.3])
 def test_no_order_beats_the_rdp_floor_even_if_the_best_one_is_not_tried(knot):
-    """The curve turns upwards at ``knot``, between two of the orders: the best one is there."""
+    """The curve turns upwards at ``knot``, between two orders, so the best order is there."""
     event, delta = RenyiCurve((knot, 2 * knot), (1.0, 20.0)), 1e-3
     best = 1.0 + math.log1p(-1 / knot) - (math.log(delta) + math.log(knot)) / (knot - 1)
     found = renyi.epsilon(event, delta)
@@ -535,7 +535,7 @@ def test_no_order_beats_the_rdp_floor_even_if_the_best_one_is_not_tried(knot):
 
 
 def test_the_rdp_floor_is_near_even_if_two_slopes_agree_to_the_last_bit():
-    """As of a flat curve at large orders; a division by zero there is none of the caller's business."""
+    """A flat curve at large orders does this; the caller must not see a division by zero."""
     event, delta = PureDP(1.0), 1e-10
     found = renyi.epsilon(event, delta)
     assert found * (1 - 1e-6) <= renyi.epsilon_floor(event, delta, found) <= found
@@ -577,7 +577,7 @@ def test_fractions_are_rounded_up_to_the_next_float(x):
 
 @pytest.mark.statistical
 def test_sums_of_divergences_are_bounded_at_orders_below_two():
-    """Where many divergences cancel against ε, their round-off is more than that of what is left."""
+    """If many divergences cancel against ε, their round-off exceeds that of the remainder."""
     rhos = [0.1 + i / 1000 for i in range(400)]
     event, total = compose(*map(ZCDP, rhos)), sum(map(Fraction, rhos))
     with mpmath.workdps(40):

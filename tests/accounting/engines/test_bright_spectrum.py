@@ -1,4 +1,4 @@
-"""Tests of transforms so sharp that high powers of them are known, against sums in 50 digits."""
+"""Tests of high powers of accurate transforms against sums in 50 digits."""
 
 from __future__ import annotations
 

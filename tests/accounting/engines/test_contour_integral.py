@@ -1,4 +1,4 @@
-"""The contour engine: against closed forms, exact enumeration, quadrature, and the grid engine."""
+"""Tests of the contour engine against closed forms, exact enumeration, quadrature, and the grid engine."""
 
 import functools
 import itertools
@@ -47,7 +47,7 @@ from hockeystick.accounting.numerics.work_limit import Work
 DELTAS = (1e-4, 1e-6, 1e-10, 1e-15)
 
 
-LITTLE = 2.0**29  # of work: what would take longer is refused, as what takes too long is
+LITTLE = 2.0**29  # of work: integrals that would take longer are refused
 
 
 def ends(event, delta, work=contour_integral.WORK):
@@ -160,7 +160,7 @@ def test_randomised_response_is_binomial(delta):
 @pytest.mark.statistical
 @pytest.mark.parametrize("where", [5, 10, 40])
 def test_both_ends_are_valid_at_an_atom(where):
-    """ε on a point of the lattice, where the smoothing is felt most."""
+    """ε is on a point of the lattice, where smoothing has the largest effect."""
     n, p = 60, 1 / (1 + math.exp(-0.1))
     epsilon = where * 0.1 * 2
     losses = (2 * np.arange(n + 1) - n) * 0.1
@@ -230,7 +230,7 @@ def test_sampled_gaussian_is_the_reference_integral(q, sigma, count, delta, refe
 
 
 def moment(p, q, z, k):
-    """e^{−k}·∫ φ·r_P^{1+z}·r_Q^{−z} on the real axis, on so many nodes that the rule's error is below rounding."""
+    """e^{−k}·∫ φ·r_P^{1+z}·r_Q^{−z} on the real axis, with enough nodes that the quadrature error is below rounding."""
     reach = 30 + (2 + z.real) * max(p.most, -q.least)
     x, step = np.linspace(-reach, reach, 40_001, retstep=True)
 
@@ -291,7 +291,7 @@ def test_the_rounding_of_an_integrand_is_relative_to_the_integrand(c):
 
 @pytest.mark.statistical
 def test_moduli_are_those_of_the_integrand():
-    """What bounds the moment's decay: the integral of the modulus at each height, by quadrature."""
+    """Bounds the decay of the moment: the integral of the modulus at each height, by quadrature."""
     law, c = NormalMixtureLaw(NormalMixture((0.0, 3.0), (0.82, 0.18)), ORIGIN), 6.0
     heights, _, _ = MixturesLaw((law,), (1,)).at_heights(c)
     k, _ = law.log_moment(c)
@@ -307,7 +307,7 @@ def test_moduli_are_those_of_the_integrand():
 
 
 def shapes(rng, kind, many=5):
-    """Laws of one kind, as different as sampled Gaussians of a schedule are, with counts."""
+    """Laws of one kind with counts, which differ like the sampled Gaussians of a schedule."""
     laws = []
     for q, mu in zip(10 ** rng.uniform(-4, -0.3, many), 10 ** rng.uniform(-0.7, 0.5, many), strict=True):
         mixture = NormalMixture((0.0, mu), (1 - q, q))
@@ -384,7 +384,7 @@ def test_moments_of_random_normal_mixtures():
 
 
 def schedule(many):
-    """A training whose noise falls as it goes on."""
+    """A training run with decreasing noise."""
     return compose(*((PoissonSampled(0.02, Gaussian(float(s))), 5) for s in np.linspace(2.0, 1.0, many)))
 
 
@@ -404,7 +404,7 @@ def test_a_schedule_of_noise_scales_is_left_to_the_moments(monkeypatch):
 
 @pytest.mark.statistical
 def test_the_work_for_a_schedule_is_that_for_a_few_quadratures(monkeypatch):
-    """The nodes of all quadratures that prove something, not those of a search, for 60 events and both directions."""
+    """Counts the nodes of all quadratures in proofs, without those of searches, for 60 events and both directions."""
     calls = spied(monkeypatch, normal_mixture_moments, "_log_integrand")
     assert 0.0 < best_bound.epsilon(schedule(60), 1e-7).upper < 10.0
     assert len(calls) <= 40 and sum(z.size for _, _, z, _ in (call.args for call in calls)) <= 60 * 40 * 400
@@ -420,7 +420,7 @@ def test_a_schedules_additions_take_a_few_orders_and_no_grid(monkeypatch, target
     assert orders is not None
     few = orders.delta(target, True)
     sound = best_bound.delta(addition, target, method="rdp").upper
-    assert sound * (1 - 1e-9) <= few <= sound**0.85  # an order that is not the best costs some of the logarithm
+    assert sound * (1 - 1e-9) <= few <= sound**0.85  # a suboptimal order loses part of the logarithm
     monkeypatch.setattr(methods.LossGrid, "_delta", None)
     found = best_bound.delta(event, target)
     assert found.method == "contour" and few < found.upper == best_bound.delta(removal, target).upper
@@ -500,7 +500,7 @@ def test_lines_are_within_their_errors(name, c):
 
 @frozen
 class OffLaw(Law):
-    """Moments of 1 throughout, given as a little more, with that as the error."""
+    """All moments are 1, but are given with a small stated error."""
 
     off: float
 
@@ -535,7 +535,7 @@ def test_finite_laws_lie_above_and_below_their_pair(mu):
 @pytest.mark.statistical
 @pytest.mark.parametrize("event", [compose((Gaussian(2.0), 3)), compose((PureDP(0.3), 12))])
 def test_a_short_period_lowers_only_the_lower_end(event, monkeypatch):
-    """With a period much too short the sum is too large, and the lower end makes up for it."""
+    """With a much too short period the sum is too large, and the lower end corrects for it."""
     exact = contour_integral.delta(event, 1.0)
     period = contour_integral._period
 
@@ -563,7 +563,7 @@ def test_the_aliased_part_is_the_sum_over_all_periods(mu):
 
 
 def test_a_line_within_its_errors_gives_bounds_within_the_bounds():
-    """Also where an error stands at a place that hardly counts for δ, and does for what smoothing may have added."""
+    """This holds even for an error that hardly affects δ but affects the mass that smoothing may have added."""
     inverse = contour_integral._on_line(event_laws.law_of(compose((PureDP(0.3), 12)))[0], 2.0, 1.0, 2**10)
     assert inverse is not None and inverse.smoothing > 0.0
     for place in (0, 10, -1):
@@ -802,7 +802,7 @@ def test_one_sampled_release_without_a_formula():
 
 
 def test_delta_is_at_most_1():
-    """Rounded up, with nothing of it finite or nearly all."""
+    """The mass at infinity is rounded up, both near 0 and near 1."""
     event = compose(DiscretePair((0.5, 0.5, 0.0), (0.0, 0.5, 0.5)), (RandomizedResponse(0.3), 3))
     assert contour_integral.delta(event, 0.0)[1] <= 1.0
     for count in (50, 100):  # 1 − 2^(−50) is below 1, rounded up it is not
@@ -811,7 +811,7 @@ def test_delta_is_at_most_1():
 
 @pytest.mark.parametrize(("sigma", "count"), [(1e-3, 1), (0.1, 100)])
 def test_a_likely_delta_of_a_large_loss_is_resolved(sigma, count):
-    """Next to the mean the saddle point is close to 0, where the line must be neither too short nor too fine."""
+    """Near the mean the saddle point is close to 0, and the line must be neither too short nor too fine."""
     low, high = ends(compose((Gaussian(sigma), count)), 0.3)
     mu = math.sqrt(count) / sigma
     assert low <= gaussian_profile.epsilon(mu, 0.3) and gaussian_profile.epsilon(mu, 0.3, upper=False) <= high
@@ -853,7 +853,7 @@ def test_a_root_next_to_an_atom_is_resolved_there(delta):
 
 @pytest.mark.statistical
 def test_a_refusal_in_one_order_of_the_data_sets_is_not_ignored(monkeypatch):
-    """Unless all of its losses are below what the other one gives."""
+    """The refusal is raised unless all losses of that order are below the bound of the other one."""
     one_way = contour_integral._epsilon
 
     def refusing(event, *others):
@@ -868,7 +868,8 @@ def test_a_refusal_in_one_order_of_the_data_sets_is_not_ignored(monkeypatch):
 
 @pytest.mark.statistical
 def test_two_sampled_laplace_releases_lie_between_the_ends():
-    """Of laws on grids, one on either side: δ of the second at what the first leaves of ε, by quadrature."""
+    """By quadrature over two laws on grids, one above and one below: δ of the second at the rest of ε that the first
+    leaves."""
     q, eps = 0.1, 0.1
 
     def once(x):

@@ -1,4 +1,5 @@
-"""Tests of bounds where rare large losses decide: the law cut off above ε, closed forms of one step, their order."""
+"""Tests of bounds that rare large losses dominate: the law cut off above ε, closed forms of one step, and their
+order."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def test_delta_of_one_step_is_the_closed_form() -> None:
 
 
 def exact_gain(p: NormalMixture, q: NormalMixture, z: float) -> tuple[Any, Any]:
-    """The loss at z and δ there, in 150 digits, as most of them cancel."""
+    """Returns the loss at z and δ there in 150 digits, because most of them cancel."""
     with mp.workdps(150):
         at = mp.mpf(z)  # a float, or a number of as many digits
 
@@ -224,7 +225,7 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
         (1e-2, 1, 999, 1e-5),
         (1e-6, 0.5, 1000, 1e-20),  # few cells are left once the largest losses are cut off
         (1e-5, 0.5, 10, 1e-20),
-        # δ is decided by large losses that are rare: round-off of all the others must not drown it
+        # rare large losses dominate δ: the round-off of the others must not exceed it
         (1e-5, 1, 10**6, 1e-20),
         (1e-6, 1, 10**6, 1e-15),
         (1e-8, 0.5, 10**6, 1e-20),
@@ -288,7 +289,7 @@ def test_a_mix_with_other_noise_holds_what_the_other_engine_finds(noise: float) 
 
 
 def test_the_probability_to_fall_below_the_level_again_is_known_for_every_part() -> None:
-    """A part that is not cut off above has its share in the losses below, and they are told from Q's mass."""
+    """A part that is not cut off above has losses below the level, which are distinguished from Q's mass."""
     event = compose((PoissonSampled(1e-3, Gaussian(1.0)), 10), Gaussian(300.0)).directions()[0]
     planned = cut_loss.plan(event, 0.17, math.log(1e-9))
     cut = cut_loss.CutLaw(event, planned, True, 0)
@@ -312,7 +313,7 @@ def test_delta_of_many_steps_meets_epsilon() -> None:
 
 
 def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
-    """ε = 100 takes two losses, and the sketch says 37, as if one were enough."""
+    """ε = 100 needs two large losses; the sketch gives 37, as if one were enough."""
     event = removal(1e-4, 0.1588, 10**4)
     guess = cut_loss.sketch(event).epsilon(math.log(1e-5))
     closer, _ = cut_loss._closer(event, guess, math.log(1e-5), True, 1)
@@ -372,7 +373,7 @@ def test_the_other_engine_runs_where_the_first_is_in_doubt(monkeypatch: pytest.M
 def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = spied(monkeypatch, best_bound, "_methods")
     epsilon(PoissonSampled(1.5e-6, Gaussian(0.75)), 1e-12)
-    # The cheap bounds are asked for by name.
+    # The cheap bounds are computed by explicit methods.
     assert [call.args[0].direction for call in calls if call.args[1:] in ((), (None,))] == ["removal"]
 
 
@@ -381,12 +382,14 @@ def test_a_direction_that_cannot_be_the_worst_is_not_computed(monkeypatch: pytes
 def test_a_direction_left_out_by_a_coarse_bound_is_never_the_worst(
     q: float, sigma: float, steps: int, d: float
 ) -> None:
-    """One way is a little worse than the first: by less than the coarse grid is off, and more than the fine one is."""
+    """One direction is slightly worse, by less than the coarse grid's error and more than the fine grid's."""
     ways = [removal(p, sigma, steps) for p in (q, q * 1.001)]
     first, second = (best_bound._epsilon(way, d, True, None) for way in ways)
     coarse = best_bound._epsilon(ways[1], d, True, best_bound._COARSE)
     assert coarse.lower is not None and second.lower is not None
-    assert coarse.lower < first.upper < second.lower <= coarse.upper  # one that was off downwards would leave it out
+    assert (
+        coarse.lower < first.upper < second.lower <= coarse.upper
+    )  # a bound with an error downwards would leave it out
     assert epsilon(parallel(*ways), d).upper >= second.lower
     assert epsilon(parallel(*ways[::-1]), d).upper >= second.lower
     at = second.upper

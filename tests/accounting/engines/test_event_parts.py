@@ -1,4 +1,4 @@
-"""Events as the ways to bound them take them."""
+"""Tests of the decomposition of events for the bounding methods."""
 
 from __future__ import annotations
 

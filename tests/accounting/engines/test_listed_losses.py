@@ -1,4 +1,5 @@
-"""Single accesses with finitely many losses, and integer noise of tiny scale: against enumeration in 50 digits."""
+"""Tests of single accesses with finitely many losses, and of integer noise of tiny scale, by enumeration in 50
+digits."""
 
 import itertools
 import math

@@ -1,4 +1,5 @@
-"""Privacy-loss distributions: rounding against many digits, composition against exact laws and contour integrals."""
+"""Tests of privacy-loss distributions: rounding in many digits, composition against exact laws and contour
+integrals."""
 
 import math
 from fractions import Fraction
@@ -50,7 +51,7 @@ U = 2.0**-53
 
 @pytest.mark.parametrize("stages", [2, 3, 6, 9, 12, 15, 18, 20])
 def test_roots_of_unity_are_as_accurate_as_the_transforms_bound_assumes(stages):
-    """An impulse passes a single multiplication: it shows the roots that the stage of its place uses."""
+    """An impulse passes a single multiplication, which reveals the roots of unity of its stage."""
     size, rng = 1 << stages, np.random.default_rng(stages)
     worst = 0.0
     with mp.workdps(30):
@@ -121,7 +122,7 @@ def test_the_transform_bound_is_for_powers_of_two():
     [(256, 9, (7, 1)), (1024, 30, (25,)), (64, 20, (40, 3)), (2048, 5, (150,)), (1024, 3, (250,)), (256, 2, (120, 30))],
 )
 def test_powers_of_spectra_are_within_their_error_of_exact_ones(size, length, counts):
-    """Against powers of integer polynomials, wrapped round; the largest mass is treated apart."""
+    """Compares with wrapped powers of integer polynomials; the largest mass is treated separately."""
     rng = np.random.default_rng(size)
     spectrum, offset = tilted_law._Spectrum(size), 0
     exact = [1]
@@ -157,7 +158,7 @@ def test_powers_of_spectra_are_within_their_error_of_exact_ones(size, length, co
 
 @pytest.mark.parametrize("count", [9, 10**6, 10**9, 4 * 10**13])
 def test_the_share_by_which_a_power_may_be_off_is_no_less_than_errors_add_up_to(count):
-    """A number off by the share x of itself has a power off by the share (1 + x)^n − 1: more than n·x."""
+    """A number with relative error x has a power with relative error (1 + x)^n − 1, which is more than n·x."""
     spectrum = tilted_law._Spectrum(16)
     spectrum.multiply(np.array([0.5, 0.5]), 0, count)
     ((_, share),) = spectrum.errors
@@ -279,7 +280,8 @@ PAIR = st.one_of(
 )
 @settings(deadline=None, max_examples=150)
 def test_a_law_on_a_grid_has_a_profile_above_or_below_at_every_epsilon(pair, cells, shares, grid):
-    """No tolerance: rounding is made up for. A profile above at all real ε stays above in compositions (Blackwell)."""
+    """There is no tolerance, because rounding is accounted for. A profile that is above at all real ε stays above in
+    compositions (Blackwell)."""
     low, high = pair.support()
     reach = max(abs(low), abs(high), 1e-9)
     step = reach / cells if grid else reach / (cells + 0.382)
@@ -312,7 +314,8 @@ def test_laws_from_above_and_below_close_in_with_the_square_of_the_step(pair):
                                   PoissonSampled(0.2, Laplace(0.5)).directions()[0].pair()])  # fmt: skip
 @pytest.mark.parametrize("cells", [50, 3000, 200_001])
 def test_q_has_mass_at_most_one_from_above_and_at_least_one_from_below(pair, cells):
-    """The mass that a law leaves to Q is Σ p·e^{−loss}: less than 1 from above, where mass only goes up, more below."""
+    """Q's mass is Σ p·e^{−loss}: at most 1 for a law from above, where mass only moves up, and at least 1 from
+    below."""
     low, high = pair.support()
     step = (high - low) / cells
     for above in (True, False):
@@ -343,7 +346,8 @@ def test_blocks_have_larger_moments(seed, most, t):
 
 
 def test_from_below_what_is_lighter_above_an_atom_lifts_it():
-    """An atom amid its cell, nothing below and light cells above, of which the first few alone lift it too little."""
+    """An atom in the middle of its cell, nothing below it, and light cells above it; the first few of these lift it too
+    little."""
     step, k = 1e-3, 3
     loss = (np.arange(40) + 0.5) * step
     p = np.where(np.arange(40) > k, 1 / 80, 0.0)
@@ -360,7 +364,7 @@ def test_from_below_what_is_lighter_above_an_atom_lifts_it():
 
 @pytest.mark.parametrize("needed", range(4, 12))
 def test_from_below_an_atom_is_lifted_only_as_far_as_masses_that_may_be_off_allow(needed):
-    """The lighter cells above lack a part in 1e9 of what is needed until the next one is taken too."""
+    """The lighter cells above have a part in 1e9 too little mass until the next one is added."""
     step, k, error = 1e-3, 3, 1e-5
     loss, high = (np.arange(40) + 0.5) * step, (k + 1) * step
     p = np.where(np.arange(40) > k, 1 / 80, 0.0)
@@ -406,7 +410,7 @@ def test_atoms_an_ulp_from_a_far_grid_point_go_up_by_no_less_than_their_distance
 
 
 def test_huge_losses_give_no_negative_mass():
-    """Their edges are off by more than a loss of 1, though by little of a cell."""
+    """The edges of the cells are off by more than a loss of 1, but by a small part of a cell."""
     law = loss_grid.from_pair(ExponentialLossPair(1e15, 0.25, 0.5), 1e13, True)
     assert (law.p >= 0.0).all() and 1.0 <= law.p.sum() <= 1 + loss_grid._mass_error(1.01e15)
     assert law.losses()[-1] >= 1e15
@@ -611,7 +615,7 @@ def gaussian_epsilon(mu, d):
 )
 @pytest.mark.parametrize("d", [1e-3, 1e-6, 1e-12, 1e-30])
 def test_gaussians_composed_on_the_grid_are_within_a_millionth_of_the_closed_form(mu, count, d):
-    """B7: from above at any δ and count, though nothing is known of the closed form."""
+    """B7: bounds are from above at every δ and count, without using the closed form."""
     noise = Gaussian(math.sqrt(count) / mu)
     exact = gaussian_epsilon(mp.sqrt(count) / mp.mpf(noise.noise_multiplier), d)
     upper, lower = (loss_distribution.epsilon(compose((noise, count)), d, upper=side) for side in (True, False))
@@ -731,7 +735,7 @@ def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
 
 
 def test_from_below_mass_beyond_the_last_grid_point_comes_down_to_it():
-    """None may be put above its loss, were it in the last cell or beyond."""
+    """No mass may be placed above its loss, even in the last cell or beyond it."""
     pair = Atoms((-0.5, 2.04), (0.4, 0.6))
     law = loss_grid._lower(pair, 0.1, -10, 20)
     assert float(law.losses()[-1]) == pytest.approx(2.0)
@@ -794,7 +798,7 @@ def test_a_maximum_that_a_coarse_grid_cannot_represent_is_refused():
 
 
 def test_laws_without_a_finite_loss():
-    """No mass is made up for them, nor is there more than 1 at infinity."""
+    """No mass is invented for them, and the mass at infinity is at most 1."""
     none = [loss_grid.LossPmf(0.1, start, np.zeros(1), 1.0) for start in (0, 3)]
     worst = loss_grid.maximum(none, True)
     assert worst.infinity == 1.0 and not worst.p.any()
@@ -805,7 +809,7 @@ def test_laws_without_a_finite_loss():
 @pytest.mark.parametrize("upper", [True, False])
 @pytest.mark.parametrize("step", [0.3, 1e-3])
 def test_where_an_epsilon_is_between_two_grid_points_is_rounded_outwards(step, upper):
-    """The smaller the share of the upper point is said to be, the larger is δ."""
+    """δ increases as the stated share of the upper point decreases."""
     rng = np.random.default_rng(9)
     at = np.concatenate([rng.uniform(0, 40, 200), np.arange(60) * step, np.nextafter(np.arange(1, 60) * step, 0)])
     law: Any = SimpleNamespace(step=step, upper=upper)
@@ -837,7 +841,7 @@ def test_a_delta_between_two_grid_points_is_rounded_outwards(infinity, upper):
     [compose((PureDP(0.5), 6)), compose((LossDistribution((1.0, -1.0), (0.7, 0.2), 0.1, orientation="forward"), 2))],
 )
 def test_the_delta_that_finite_losses_may_have_is_rounded_to_the_safe_side(monkeypatch, event, upper):
-    """A smaller target has a larger ε; near 1 its logarithm's own rounding is too small to hide a wrong sign."""
+    """A smaller target has a larger ε; near 1 the rounding of its logarithm is too small to hide a wrong sign."""
     seen: list[tuple[float, float]] = []
 
     def root(points, target):
@@ -995,7 +999,7 @@ def test_the_best_order_is_found_to_twelve_digits(rho, d):
 @pytest.mark.parametrize("other", [Laplace(1e30), Gaussian(1e30)])
 @pytest.mark.parametrize("d", [1e-3, 1e-8, 1e-12])
 def test_a_steep_tilt_gives_no_bound_below_its_window(other, d):
-    """Losses far smaller than a step beside one atom, at δ where the tilt sees that atom alone."""
+    """Losses far smaller than a step, and one atom; at this δ only the atom has weight under the tilt."""
     exact = 0.1 + math.log1p(-d * (1 + math.exp(-0.1)))  # binary randomised response
     assert loss_distribution.epsilon(compose(other, PureDP(0.1)), d) >= exact * (1 - 1e-12)
     assert loss_distribution.epsilon(compose(other, PureDP(0.1)), d, upper=False) <= exact * (1 + 1e-12)
@@ -1060,7 +1064,8 @@ def test_the_gain_ends_where_next_to_nothing_is_left_or_beyond_the_window(tilt):
 
 
 def test_just_above_an_atom_the_grid_is_as_fine_as_delta_is_steep():
-    """Laplace noise has an atom at its largest loss, and a rare sample adds next to nothing to it: a kink of δ(ε)."""
+    """Laplace noise has an atom at its largest loss, and a rare sample adds almost nothing to it, so δ(ε) has a
+    kink."""
     q, at = math.exp(-6.0), 1e-4
 
     def of_laplace(t: float) -> float:

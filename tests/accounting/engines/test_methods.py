@@ -1,4 +1,4 @@
-"""The ways to bound an event: what their common base does, and when each one applies."""
+"""Tests of the methods that bound an event: their base class, and the events that each one applies to."""
 
 from __future__ import annotations
 

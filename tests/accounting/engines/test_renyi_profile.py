@@ -1,4 +1,4 @@
-"""Events known by a Rényi curve alone, beside events with a profile: the profile that stands in for them."""
+"""Tests of events that have only a Rényi curve, composed with events that have a profile."""
 
 import math
 
@@ -63,7 +63,7 @@ def test_a_mixed_composition_lies_between_a_mechanism_it_allows_and_the_curves_a
     assert found.method == "pld"
     assert allowed.lower is not None and found.upper >= allowed.lower
     assert found.upper < epsilon(mixed, at, method="rdp").upper
-    # It pays for the curve once, not more than by adding up two guarantees.
+    # The composition charges the curve once, and costs at most the sum of the two guarantees.
     halves = epsilon(compose(SGD), at / 2).upper + epsilon(ZCDP(rho), at / 2).upper
     assert found.upper <= halves * (1 + 1e-3)
 

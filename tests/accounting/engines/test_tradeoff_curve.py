@@ -1,4 +1,4 @@
-"""Error rates of attackers against closed forms and against exact Neyman–Pearson tests."""
+"""Tests of attackers' error rates against closed forms and exact Neyman–Pearson tests."""
 
 import itertools
 import math
@@ -313,7 +313,7 @@ def test_no_single_order_excludes_more(rho, order):
 
 
 def test_the_advantage_is_that_of_the_worse_direction():
-    """A curve for either order of the data sets: the greatest difference of rates of the pair itself is allowed."""
+    """The curve is for both orders of the data sets: it allows the largest difference of rates of the pair itself."""
     curves = lopsided_curves()
     found = advantage(TwoWays(*curves))
     assert found >= max(advantage(curve) for curve in curves) * (1 - 1e-9) >= 0.0299

@@ -1,4 +1,5 @@
-"""Every event's curves against an independent route: quadrature, brute force over mechanisms, closed forms.
+"""Tests of every event's curves against an independent computation: quadrature, brute force over mechanisms, closed
+forms.
 
 B6 is a defect of other accountants, listed in docs/accounting.md.
 """
@@ -175,7 +176,7 @@ def test_a_side_condition_refuses_groups():
 
 
 def test_branches_refuse_groups():
-    """Two records may meet two branches: two of these blocks cost 2ε, though each costs ε at any distance."""
+    """Two records may be in two branches: two of these blocks cost 2ε, although each costs ε at any distance."""
     for event in (parallel(RandomizedResponse(1.0), RandomizedResponse(1.0)), parallel(Gaussian(1), PureDP(1.0))):
         assert event.at(1) == event
         with pytest.raises(UnsupportedEventError, match="group"):
@@ -197,7 +198,7 @@ def test_visible_mixture_is_the_enumerated_mixture_without_amplification(r, e, o
 
 
 def test_approximate_dp_scales_its_delta_with_repetition_and_group():
-    """B6: a peer leaves the delta of a repeated event as it was."""
+    """B6: a peer counts the δ of a repeated event once."""
     event = ApproximateDP(0.1, 1e-6)
     assert compose((event, 100)).failure_delta() == pytest.approx(1e-4)
     assert epsilon(compose((event, 100)), 1e-5).upper == math.inf
@@ -245,7 +246,7 @@ def test_above_threshold_is_lyu_su_li():
 
 
 def test_binary_randomised_responses_have_the_exact_composition_of_guarantees():
-    """What they are the worst case of; with more categories they are not."""
+    """Binary randomised response is the worst case of these guarantees; with more categories it is not."""
     binary, ternary = (compose((RandomizedResponse(1.0, categories=k), 4)) for k in (2, 3))
     found = epsilon(binary, 0.05, method="kov").upper
     assert found == pytest.approx(epsilon(binary, 0.05, method="pld").upper, rel=1e-6)

@@ -1,4 +1,4 @@
-"""Laws that hold for every event of the catalogue, on one table of instances that is kept complete."""
+"""Tests of laws that hold for every event of the catalogue, on one complete table of instances."""
 
 import contextlib
 import itertools
@@ -152,7 +152,7 @@ def test_renyi_curve_increases_below_the_pure_and_the_concentrated_one(event):
 
 @with_a_tight_pair
 def test_renyi_curve_is_above_that_of_a_law_below_the_event(event):
-    """The grid's law from below is what some test of the outcomes can see; no curve may say less."""
+    """Some test attains the grid's law from below, so no curve may be smaller."""
     for one in (order for way in event.directions() for order in way.orientations()):
         low, high = one.loss_support()
         if not 0.0 < high - low < 1e4:
@@ -174,7 +174,7 @@ def brackets(bound: Callable[..., Bracket], event: PrivacyEvent, at: float) -> d
 
 
 def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
-    """What one engine has shown to be seen, no method may deny."""
+    """No method may be below the lower bound of an engine."""
     for engine in ("gaussian", "kov", "pld", "contour"):
         if engine in found and found[engine].upper < math.inf:
             lower = found[engine].lower

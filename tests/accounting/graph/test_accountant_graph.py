@@ -247,7 +247,7 @@ def test_per_user_epsilon_decreases_to_zero_at_the_last_batch():
 
 
 def test_only_the_first_release_may_lead():
-    """Once something else told the worlds apart, the order of a decision may depend on it."""
+    """After another release has distinguished the data sets, the order of a decision may depend on it."""
     decision, other = LazySwitchDecision(0.3, 0.5), PureDP(0.3)
 
     def built(*names):
@@ -369,7 +369,7 @@ def test_failed_additions_leave_the_graph_as_it_was():
 
 
 def test_nodes_are_added_by_the_builder_methods_alone():
-    """A release of a node that is not there would cost nothing: no constructor takes unchecked nodes."""
+    """A release of a missing node would cost nothing, so no constructor accepts unchecked nodes."""
     with pytest.raises(TypeError, match="nodes"):
         AccountantGraph(nodes=GRAPH.nodes)  # type: ignore[call-arg]
 
@@ -454,7 +454,7 @@ def edits():
 
 @pytest.mark.parametrize("edit", [pytest.param(e, id=name) for name, e in edits()])
 def test_loading_is_strict(edit):
-    """B11: nothing but what is listed is ever built, and every fault is a typed error."""
+    """B11: loading builds only listed events, and every fault is a typed error."""
     data = json.loads(GRAPH.to_json())
     edit(data)
     with pytest.raises((GraphError, InvalidArgumentError)) as caught:

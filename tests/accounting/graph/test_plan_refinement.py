@@ -1,4 +1,4 @@
-"""Domination of events, and ledgers against plans."""
+"""Tests of the domination of events, and of ledgers against plans."""
 
 from __future__ import annotations
 

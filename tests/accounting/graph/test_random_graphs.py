@@ -1,4 +1,4 @@
-"""Random trees of events: against enumerated outcomes, against the second engine, against dp-accounting, and laws."""
+"""Tests of random trees of events against enumerated outcomes, the second engine and dp-accounting, and of laws."""
 
 import contextlib
 import math

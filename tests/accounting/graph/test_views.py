@@ -1,4 +1,4 @@
-"""Threat models as views of a graph, and guarantees under another neighbouring relation."""
+"""Tests of threat models as views of a graph, and of guarantees under another neighbouring relation."""
 
 import math
 
@@ -54,7 +54,7 @@ def test_a_view_is_charged_for_seen_values_and_their_ancestors():
     graph = clients()
     assert graph.guarantee(view="server").moves == graph.guarantee().moves
     (move,) = graph.guarantee(view="public").moves
-    assert move.event() == Gaussian(2.0)  # the messages stand behind what is seen; the log does not
+    assert move.event() == Gaussian(2.0)  # the seen value depends on the messages, but not on the log
     assert graph.epsilon_for("clients", DELTA, view="public") == epsilon(Gaussian(2.0), DELTA).upper
 
 

@@ -1,7 +1,6 @@
-"""Events of diffprivlib's and PyDP's mechanisms: no less than their noise, read with stand-ins and in the packages.
-
-A stand-in has the attributes that the real class has, under its name and module. The real ones are compared where they
-are installed: noise scales with their own ``variance``, laws with a sample of theirs.
+"""Tests of events of diffprivlib's and PyDP's mechanisms: they cost at least their noise, with fake classes and in the
+packages. A fake has the attributes that the real class has, under its name and module. The real ones are compared where
+they are installed: noise scales with their own ``variance``, laws with a sample of theirs.
 """
 
 from __future__ import annotations
@@ -210,7 +209,7 @@ KEEPING: list[tuple[Any, dict[str, Any], Any]] = [
 def test_noise_that_does_not_follow_its_parameters_is_refused(
     kind: Any, parameters: dict[str, Any], event: PrivacyEvent
 ) -> None:
-    """The trap: with m.epsilon = 0.1 a mechanism made for 5 says that it costs 0.1, and its noise is that for 5."""
+    """With m.epsilon = 0.1 a mechanism made for ε = 5 reports 0.1, but its noise is that for 5."""
     for used in (False, True):
         made = kind(**parameters)
         made.note = "whoever's"
@@ -282,7 +281,7 @@ def test_mechanisms_of_diffprivlib_are_read(real: Any) -> None:
 
 
 def test_altered_mechanisms_of_diffprivlib_are_refused_or_charged_for_their_noise(real: Any) -> None:
-    """Whichever parameter was altered, it is refused or the noise is what the event says: no ε falls, the noise not."""
+    """A mechanism with any altered parameter is refused, or its event is that of its actual noise."""
     some, ends = {"epsilon": 0.9, "sensitivity": 2.0}, {"lower": 0, "upper": 5}
     whole = {"epsilon": 0.9, "sensitivity": 2}
     pairs = [("z", "b", 0.1), ("z", "a", 0.3), ("b", "a", 0.7)]
@@ -306,7 +305,7 @@ def test_altered_mechanisms_of_diffprivlib_are_refused_or_charged_for_their_nois
         made.randomise(*value)
         assert from_diffprivlib(made) == before
         made.epsilon = 0.1
-        if name in follow:  # it works its noise out anew each time
+        if name in follow:  # it computes its noise again for each output
             assert epsilon(from_diffprivlib(made), 0.0).upper == pytest.approx(0.1)
             continue
         with pytest.raises(InvalidArgumentError, match="was changed after it was made"):
@@ -315,7 +314,7 @@ def test_altered_mechanisms_of_diffprivlib_are_refused_or_charged_for_their_nois
 
 @pytest.mark.statistical
 def test_every_mechanism_of_diffprivlib_is_known_or_refused_by_name(real: Any) -> None:
-    """Also its laws: odds of its choices are those that the event is for. False alarm: 1e-9, by Hoeffding."""
+    """The odds of its choices are those of the event. False alarm: 1e-9, by Hoeffding."""
     mechanism = real.Exponential(epsilon=2.0, sensitivity=1.0, utility=[0.0, 1.0], random_state=1)
     drawn = np.mean([mechanism.randomise() for _ in range(4000)])
     assert abs(drawn - 1 / (1 + math.exp(-1.0))) < math.sqrt(math.log(2e9) / 8000)

@@ -100,7 +100,7 @@ def test_replace_one_doubles_the_distance_in_every_method():
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0])
 def test_bad_native_parameters_are_refused_and_lose_nothing(bad):
-    """B4, B10, B11: in a nested tree too, and the earlier composition stands."""
+    """B4, B10, B11: this holds in a nested tree too, and the earlier composition is unchanged."""
     accountant = Accountant().compose(G(0.1))
     before, ledger = accountant.get_epsilon(1e-6), accountant.ledger
     assert before == pytest.approx(96.717272)
@@ -176,7 +176,7 @@ FOR_REPLACEMENT = [
 @pytest.mark.parametrize("declared", OWN, ids=str)
 @pytest.mark.parametrize("other", FOR_REPLACEMENT, ids=str)
 def test_normalised_events_never_change_the_relation_implicitly(declared, other):
-    """PureDP(1) of a record added or removed costs 2 where one is replaced: as it was, it would still have cost 1."""
+    """PureDP(1) for an added or removed record costs 2 for a replaced one; before, it was still charged 1."""
     for first, second in ((declared, other), (other, declared)):
         accountant = Accountant().compose(first)
         relation, before = accountant.neighboring_relation, accountant.get_epsilon(1e-5)

@@ -1,4 +1,4 @@
-"""Native trees out: those that are native throughout come back as they were, and no accountant reads them as less."""
+"""Tests of writing native trees: wholly native ones survive a round trip, and no accountant gives a smaller ε."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_further_events_have_a_native_form(event: PrivacyEvent) -> None:
     ids=["alone", "composed", "sampled"],
 )
 def test_events_without_a_native_form_are_refused_by_name(event: PrivacyEvent, inside: Any) -> None:
-    """Not strictly, it stays as it is, and dp-accounting refuses the tree."""
+    """With strict=False it stays as it is, and dp-accounting refuses the tree."""
     if isinstance(event, (RandomizedResponse, PoissonSampled)) and isinstance(inside(event), PoissonSampled):
         pytest.skip("no such tree: a sample of local reports, or of one direction")
     with pytest.raises(UnsupportedEventError, match=type(event).__name__):
@@ -104,7 +104,7 @@ def test_events_without_a_native_form_are_refused_by_name(event: PrivacyEvent, i
 
 
 def test_own_events_may_occur_in_a_native_tree() -> None:
-    """If they have a meaning under its relation."""
+    """They compose if they are defined under its relation."""
     relation = dp_accounting.NeighboringRelation
     native = dp_accounting.ComposedDpEvent([PureDP(0.5), dp_accounting.GaussianDpEvent(2.0)])
     assert from_dp_event(native) == compose(PureDP(0.5), Gaussian(2.0))
@@ -115,7 +115,7 @@ def test_own_events_may_occur_in_a_native_tree() -> None:
 
 @pytest.mark.statistical
 def test_native_trees_are_for_add_or_remove_one() -> None:
-    """Why there is no tree for replace-one: dp-accounting's accountants do not agree there (B3)."""
+    """There is no tree for replace-one, because dp-accounting's accountants disagree there (B3)."""
     relation, native = dp_accounting.NeighboringRelation.REPLACE_ONE, to_dp_event(Gaussian(1.0))
     low = RdpAccountant(neighboring_relation=relation).compose(native).get_epsilon(1e-6)
     high = PLDAccountant(neighboring_relation=relation).compose(native).get_epsilon(1e-6)

@@ -1,4 +1,5 @@
-"""Trainings of jax-privacy: the trees that its builders make, written out, and the builders where it is installed."""
+"""Tests of training runs of jax-privacy: the trees of its builders, written out, and the builders if it is
+installed."""
 
 from __future__ import annotations
 
@@ -69,10 +70,9 @@ def test_fixed_batches_are_refused_under_add_or_remove_and_cost_distance_two_und
 
 @pytest.mark.statistical
 def test_batches_of_a_fixed_size_cost_no_less_than_poisson_samples_at_twice_the_distance() -> None:
-    """These are what its training accountant composes for FIXED_BATCH_SIZE, in one order of the worlds throughout.
-
-    A replaced record may look like an added one in one step and like a removed one in the next, as earlier outcomes
-    make a query look: a composition here takes the worse at each step.
+    """Its training accountant composes these for FIXED_BATCH_SIZE, in one fixed order of the data sets. But a replaced
+    record may act like an added one in one step and like a removed one in the next, depending on earlier outcomes. So a
+    composition here takes the worse order at each step.
     """
     fixed = compose((SampledWithoutReplacement(50, 5, Gaussian(1.0)), 30))
     composed = compose((PoissonSampled(0.1, Gaussian(1.0)), 30))

@@ -1,4 +1,4 @@
-"""Reading what an Opacus accountant recorded."""
+"""Tests of reading the history of an Opacus accountant."""
 
 import math
 from collections import OrderedDict

@@ -1,4 +1,5 @@
-"""Opacus's trainings charged here: the accountant with a stand-in for Opacus, and the engine with Opacus itself."""
+"""Tests of Opacus training runs with this accountant: the accountant with a fake Opacus, and the engine with Opacus
+itself."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def test_added_up_batches_are_refused_and_would_cost_more_than_opacus_charges() 
 
 
 def test_partial_steps_are_refused_if_batches_are_not_counted() -> None:
-    """They may be of one batch, by Opacus's memory manager, or of several: an accountant alone does not see which."""
+    """The pieces may be of one batch (Opacus's memory manager) or of several; an accountant alone cannot distinguish
+    them."""
     accountant = trained(0)
     with pytest.raises(InvalidArgumentError, match="signal_skip_step=True") as caught:
         accountant.get_optimizer_hook_fn(0.1)(optimizer(_is_last_step_skipped=True))
@@ -288,7 +290,7 @@ def test_partial_batches_make_one_step(stand_in: dict[str, Any], mode: str) -> N
 
 
 def skipping(loader: Any, optimizer: Any) -> None:
-    """The reviewer's loop: four batches in one step, which cost 8.92 at sigma = 1, q = 1/8 and not 1.92."""
+    """A loop with four batches in one step costs 8.92 at sigma = 1, q = 1/8, and not 1.92."""
     for _, skip in zip(loader, [True, True, True, False], strict=False):
         optimizer.signal_skip_step(skip)
         optimizer.step()
@@ -346,7 +348,7 @@ def test_a_step_of_other_than_one_batch_is_refused(
 def test_noise_for_a_smaller_norm_than_gradients_were_clipped_to_is_refused(
     stand_in: dict[str, Any], options: dict[str, Any], lower: bool
 ) -> None:
-    """A scheduler of Opacus's lowers the optimizer's norm; in two modes gradients are clipped to another one."""
+    """An Opacus scheduler lowers the optimizer's norm, but in two modes gradients are clipped to another norm."""
     engine = opacus_training.opacus_engine()
     _, optimizer, *_, loader = engine.make_private(module=3, **options)
     steps = iter(loader)
@@ -360,7 +362,7 @@ def test_noise_for_a_smaller_norm_than_gradients_were_clipped_to_is_refused(
         optimizer.max_grad_norm = 1.1
     optimizer.step()
     next(steps)
-    optimizer.max_grad_norm = 0.5  # clipped or not, a part of the batch may have been
+    optimizer.max_grad_norm = 0.5  # a part of the batch may have been clipped or not
     with pytest.raises(InvalidArgumentError, match=r"max_grad_norm=0.5"):
         optimizer.step()
     assert len(engine.accountant) == 2
@@ -510,7 +512,7 @@ def test_uncovered_features_of_opacus_are_refused() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("mode", ["hooks", "ghost"])
 def test_loops_of_opacus_make_one_step_per_batch(mode: str) -> None:
-    """Its memory manager and its schedulers; and what they, and what it lets a loop do, would leave uncovered."""
+    """Opacus's memory manager and schedulers work, and uncovered uses of them are refused."""
     torch, manager = import_module("torch"), import_module("opacus.utils.batch_memory_manager").BatchMemoryManager
     decay = import_module("opacus.schedulers").ExponentialGradClip
     engine = opacus_training.opacus_engine()

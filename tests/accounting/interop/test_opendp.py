@@ -1,4 +1,4 @@
-"""Events of OpenDP measurements: what their maps say, never less, at the right distance and for the right relation."""
+"""Tests of events of OpenDP measurements: they cost at least the map's value, at the right distance and relation."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def vars_of(event: Any) -> tuple[float, ...]:
 @settings(max_examples=30)
 @given(scale=st.floats(0.05, 50.0), distance=st.floats(0.01, 20.0))
 def test_no_event_is_below_the_noise(scale: float, distance: float) -> None:
-    """Against the closed forms of the very noise: OpenDP rounds its maps up, and nothing here rounds them down."""
+    """Compares with the closed forms of the noise: OpenDP rounds its maps up, and nothing here rounds them down."""
     assert from_opendp(laplace(scale), distance).pure_epsilon() >= distance / scale * (1 - 1e-12)
     assert from_opendp(gaussian(scale), distance).zcdp_rho() >= 0.5 * (distance / scale) ** 2 * (1 - 1e-12)
 
@@ -114,7 +114,7 @@ def test_a_profile_lies_between_the_noise_and_the_map(scale: float) -> None:
 
 
 def test_a_profile_that_is_not_convex_by_rounding_is_one_by_its_corners() -> None:
-    """Each point is a bound by itself, and a profile is convex: points above a chord say nothing."""
+    """Each point is a bound by itself, and a profile is convex, so points above a chord add nothing."""
     rough = SimpleNamespace(delta=lambda e: min(1.0, math.exp(-e) * (1 + 1e-3 * math.sin(1e3 * e))))
     event = event_of("SmoothedMaxDivergence", rough)
     assert isinstance(event, PrivacyProfile) and len(event.epsilons) > 50
@@ -187,7 +187,7 @@ def test_a_metric_of_records_is_read_under_its_relation(
 @pytest.mark.parametrize("metric", [dp.symmetric_distance(), dp.insert_delete_distance()])
 @pytest.mark.parametrize("adjacency", [REPLACE, NULL])
 def test_a_replaced_record_is_not_one_insertion(metric: Any, adjacency: Adjacency) -> None:
-    """The trap: map(1) in SymmetricDistance is half of what a replacement costs."""
+    """map(1) in SymmetricDistance is only half of the cost of a replacement."""
     with pytest.raises(InvalidArgumentError, match="distance=1: is too small"):
         from_opendp(counting(metric), 1, adjacency=adjacency)
 
@@ -208,7 +208,7 @@ def test_relations_that_a_metric_does_not_know_are_refused() -> None:
 
 @pytest.mark.parametrize("metric", [dp.symmetric_distance(), dp.insert_delete_distance()], ids=str)
 def test_a_domain_of_one_size_has_no_added_record(metric: Any) -> None:
-    """There OpenDP's map says 0 at 1, and at 3 what it says at 2."""
+    """OpenDP's map is 0 at distance 1 there, and the same at 3 as at 2."""
     measurement = counting(metric, size=100)
     assert measurement.map(1) == 0.0 and measurement.map(3) == measurement.map(2) == pytest.approx(1.0)
     for distance in (1, 2):
@@ -222,7 +222,7 @@ def test_a_domain_of_one_size_has_no_added_record(metric: Any) -> None:
 
 
 def test_the_mean_of_a_fixed_number_costs_a_replacement() -> None:
-    """The page's example: what a record costs is at 2 and not at 1, where next to nothing is left."""
+    """The example of the page: the cost of a record is at distance 2, and not at 1, where the map is almost 0."""
     values = dp.vector_domain(dp.atom_domain(bounds=(0.0, 10.0), nan=False), size=100)
     mean = (values, dp.symmetric_distance()) >> dp.t.then_mean() >> dp.m.then_laplace(0.05)
     assert mean.map(1) < 1e-12
@@ -358,7 +358,7 @@ def test_a_distance_that_does_not_count_records_is_refused() -> None:
 
 
 def test_a_column_name_is_not_a_metric() -> None:
-    """In ChangeOneIdDistance no identifier is added, whatever its column is called."""
+    """In ChangeOneIdDistance no identifier is added, for any column name."""
     metric = 'ChangeOneIdDistance { identifier: col("Symmetric") }'
     measurement = SimpleNamespace(map=float, output_measure="MaxDivergence", input_metric=metric)
     with pytest.raises(UnsupportedAdjacencyError, match="does not allow a record to be added"):
@@ -393,7 +393,8 @@ def test_margins_that_an_older_opendp_does_not_report_are_refused(monkeypatch: p
 
 
 def test_frames_of_opendp_are_read() -> None:
-    """The stand-ins above say what it does: how a domain prints, what is known of the whole, how a map takes bounds."""
+    """The fakes above behave like OpenDP: how a domain prints, the margin of the whole frame, and the bounds of a
+    map."""
     polars = pytest.importorskip("polars", reason="polars is not installed")
     wanted = import_module("opendp.mod")._EXPECTED_POLARS_VERSION
     if polars.__version__ != wanted:

@@ -1,4 +1,5 @@
-"""Values of other libraries: never above them, except where they are below the truth, and never below it ourselves.
+"""Tests against values of other libraries: results are at most theirs, unless theirs are below the truth, and never
+below it.
 
 B12 to B16 are defects of other accountants and traps of the theory, listed in docs/accounting.md.
 """
@@ -144,9 +145,8 @@ def test_deltas_agree_with_the_peers_tests(row):
 
 
 def loose(row: Any) -> float:
-    """By how much ours may be larger: its curve of repetitions is searched for the best order on a finite set.
-
-    For a Poisson number of runs with a small mean ours has the moment of no run besides.
+    """The allowed excess: the best order for repetitions is searched on a finite set. For a Poisson number of runs with
+    a small mean the bound here also has the moment of zero runs.
     """
     event = row["event"]
     if event["type"] != "RepeatAndSelectDpEvent":
@@ -280,7 +280,8 @@ def test_b16_a_replaced_record_moves_a_sum_by_two(at):
 
 
 def test_b16_a_filter_on_the_composed_profile_would_be_too_generous():
-    """B16: every way to go on keeps to (ε, δ), yet choosing by what was seen does not. So no filter takes a profile."""
+    """B16: every continuation satisfies (ε, δ), but choosing adaptively among them does not. So no filter uses a
+    profile."""
     eps, menu = 1.0, [ApproximateDP(0.0, 2e-3), PureDP(0.3)]
     first = PureDP(0.8).pair()
     assert isinstance(first, Atoms)

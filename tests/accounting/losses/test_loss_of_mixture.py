@@ -1,4 +1,4 @@
-"""The loss of a mixture and its inverse, against many digits."""
+"""Tests of the loss of a mixture and its inverse, in many digits."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Optimal composition of (ε, δ) guarantees against enumeration at 400 digits, in both roundings."""
+"""Tests of the optimal composition of (ε, δ) guarantees against enumeration in 400 digits, in both rounding
+directions."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Closed Rényi curves in many digits, and tight zCDP: of randomised response, of pure DP, of any curve."""
+"""Tests of closed Rényi curves in many digits, and of tight zCDP of randomised response, pure DP and any curve."""
 
 import math
 

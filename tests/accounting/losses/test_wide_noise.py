@@ -1,4 +1,4 @@
-"""Wide Skellam noise against normal noise: no power and no profile above it, and hardly any variance lost."""
+"""Tests of wide Skellam noise against normal noise: no power or profile above it, and hardly any variance lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def above(variance: float) -> np.ndarray:
 
 @pytest.mark.parametrize("variance", [1e5, 123456.789, 1e6])
 def test_no_power_of_a_unit_shift_is_above_that_of_normal_noise(variance):
-    """A level too few (the step of a variance larger by one) would be seen: the steps in the middle are the widest."""
+    """One missing level (the step of a variance larger by one) would be detected: the steps in the middle are the
+    widest."""
     step = wide_noise.normal_step(variance)
     x = -special.ndtri(above(variance)[: step.compared])
     found = np.diff(np.concatenate([-x[:1], x])).max()

@@ -1,4 +1,4 @@
-"""Zero crossings that lead a search: the search ends whatever the function does."""
+"""Tests of the search for zero crossings, which ends for every function."""
 
 import pytest
 

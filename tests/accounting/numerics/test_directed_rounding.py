@@ -1,4 +1,4 @@
-"""Directed rounding against exact fractions."""
+"""Tests of directed rounding against exact fractions."""
 
 import math
 from fractions import Fraction

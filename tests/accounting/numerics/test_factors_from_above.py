@@ -1,4 +1,4 @@
-"""Factors that make good for round-off, against 60 digits and more where they were once too small."""
+"""Tests of factors that cover round-off, in 60 and more digits, in cases where they were once too small."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Numbers in few digits: bounds are rounded away from the truth, by no more than the digits say."""
+"""Tests of numbers in few digits: bounds are rounded in the safe direction, by at most one unit of the last digit."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Outside libraries as targets: what they claim, where it is tested, and that a wrong claim is found.
+"""Tests of other libraries as targets: their claims, the inputs at which they are tested, and that a wrong claim is
+refuted.
 
 OpenDP is always here. Of the other libraries stand-ins with the same attributes are tested always, and the real ones
 where they are installed. Fair mechanisms are audited at confidence 1 - 1e-6, with bit patterns. Outputs of these
-libraries can't be seeded, so a test fails by chance with that probability in each run; what must be refuted is 8
-standard deviations beyond what would do.
+libraries can't be seeded, so a test fails by chance with that probability in each run; a claim that must be refuted is
+8 standard deviations beyond the critical value.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def test_opendp_renyi_curve_is_read_at_orders() -> None:
     claim = adapt(Curve(), neighbours=(0.0, 1.0), distance=1.0, delta=1e-6).claim()
 
     exact = accounting.epsilon(accounting.ZCDP(0.5), 1e-6).upper
-    assert exact <= claim.epsilon <= 1.01 * exact  # orders between those read cost a little
+    assert exact <= claim.epsilon <= 1.01 * exact  # orders between the evaluated ones cost a little
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Classifiers as attacks: what they find, that no output is rated by a score that knows it, and what they cost."""
+"""Tests of classifiers as attacks: the violations that they find, cross-fitting, and their cost."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_evidence_with_one_seed_gives_one_event() -> None:
 
 
 class Memory:
-    """A score that knows the outputs it was fitted to, and tells nothing of others."""
+    """A score that memorises the outputs it was fitted to, and is uninformative on others."""
 
     def __init__(self, pair: Pair) -> None:
         self.known = [set(block[:, 0].tolist()) for block in pair]
@@ -176,7 +176,7 @@ class Memory:
 
 @pytest.mark.parametrize("early", [False, True])
 def test_no_output_is_rated_by_a_score_fitted_to_it(monkeypatch: pytest.MonkeyPatch, early: bool) -> None:
-    """A classifier that memorises looks perfect on what it was fitted to; the counts must show that it is not."""
+    """A classifier that memorises looks perfect on its training outputs; the counts must show that it is not."""
 
     def noise(value: int, rng: np.random.Generator, runs: int) -> np.ndarray | list[list[float]]:
         numbers = rng.standard_normal((runs, 3))
@@ -359,7 +359,8 @@ def test_the_same_targets_with_a_smaller_claim_are_refuted(target: Target) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", [split_laplace, stopping])
 def test_audits_with_classifiers_keep_their_false_alarm_rate(target: Target) -> None:
-    """False-alarm rate 1e-6: the most refutations of a valid auditor at level 0.05; 0.18 would exceed it surely."""
+    """False-alarm rate 1e-6: the largest number of refutations by a valid auditor at level 0.05; a rate of 0.18 would
+    exceed it."""
     audits = 200
     allowed = int(stats.binom.isf(1e-6, audits, 0.05))
 

@@ -1,4 +1,4 @@
-"""Half-lines suggested by a model: exact laws as counts, a brute-force search for the best pair, and whole audits."""
+"""Tests of half-lines from a model: exact laws as counts, a brute-force search for the best pair, and whole audits."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def standing(laws: FloatArray, below: int, above: int, claim: Claim, side: int =
     "laws", [gaussian_laws(0.5), gaussian_laws(0.05), laplace_laws(1.0), laplace_laws(0.3)], ids=range(4)
 )
 def test_exact_laws_are_recovered_from_their_counts(laws: FloatArray) -> None:
-    """From a million outputs on either data set, whose counts are what they should be: the ratio's logarithm up to a
-    sixth of its range, near the knees of Laplace noise, and distribution functions up to 1 % of their distance."""
+    """From a million outputs on each data set with the expected counts: the ratio's logarithm up to a sixth of its
+    range, near the knees of Laplace noise, and distribution functions up to 1 % of their distance."""
     found = monotone_laws(np.round(laws * 1e6).astype(np.int64))
 
     assert found.sum(axis=1) == pytest.approx([1.0, 1.0])
@@ -116,7 +116,8 @@ def test_nothing_is_suggested_where_nothing_differs_or_outputs_recur() -> None:
 
 
 def choices(runs: int, times: int) -> FloatArray:
-    """What the events chosen from ``runs`` outputs are worth: the excess in standard deviations, of the best one's."""
+    """Returns the value of the events chosen from ``runs`` outputs: their excess in standard deviations, relative to
+    the best event."""
     rng = np.random.default_rng(7)
     exact = gaussian_laws(HALF_THE_NOISE, 400)
     lines = best_half_lines(exact, CURVE, 10**9)

@@ -1,4 +1,4 @@
-"""The test of two events for both orders: exact coverage by enumeration, the tail, calibration, planted violations."""
+"""Tests of the test of two events for both orders: exact coverage, the tail, calibration, planted violations."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_tail_of_many_trials_agrees_with_the_normal_law_from_above(trials: i
 @settings(max_examples=30)
 @given(st.integers(1, 60), st.data())
 def test_missing_outputs_never_sharpen_the_bound(trials: int, data: st.DataObject) -> None:
-    """Whatever missing trials would have shown, the region holds the one that would have been drawn then."""
+    """For every result of the missing trials, the region contains the one that would have been drawn then."""
     missing = data.draw(st.integers(0, min(4, trials)))
     plus = data.draw(st.integers(0, trials - missing))
     minus = data.draw(st.integers(0, trials - missing - plus))
@@ -179,7 +179,7 @@ def test_the_slope_is_that_of_the_claim_unless_the_violation_is_plain() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_a_detectable_violation_is_refuted_with_the_stated_power(delta: float) -> None:
-    """2,000 draws at the promised probability: at least 0.86 refute, a false alarm has probability below 1e-8."""
+    """2,000 draws at the detectable probability: at least 0.86 refute; a false alarm has probability below 1e-8."""
     trials, share, alpha = 1000, 0.7, 0.01
     ratio = math.exp(detectable_epsilon(trials, share, alpha=alpha, epsilon=1.0, delta=delta))
     q = (share - delta) / (1 + ratio)
@@ -223,7 +223,7 @@ def test_a_verdict_names_the_events_of_both_orders() -> None:
 
 
 def test_a_violation_in_one_order_alone_is_refuted() -> None:
-    """The mechanism says so outright in one of ten runs, on one data set only."""
+    """The mechanism reveals the data set in one of ten runs, on one data set only."""
 
     def leaky(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
         noise = rng.integers(0, 4, size=runs)

@@ -1,4 +1,5 @@
-"""Limits of audits: against direct convex optimisation, closed forms, published numbers and exact binomial power."""
+"""Tests of sample limits against direct convex optimisation, closed forms, published numbers and exact binomial
+power."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def test_both_orders_leave_room_for_fewer_samples() -> None:
     ],
 )
 def test_gaussian_noise_needs_less_than_any_one_event_shows(delta, factor, curve, event) -> None:
-    """Single threshold events bound KLinf from below; knowing the family outright bounds it from above."""
+    """Single threshold events bound KLinf from below; knowing the family bounds it from above."""
     claimed = benchmark("auditors.targets").gaussian_mu(1.0, delta)
     claim = Claim.curve(accounting.Gaussian(1 / claimed), delta) if curve else Claim(1.0, delta)
     pair = LawPair.gaussian(claimed / factor, cells=100)
@@ -185,7 +186,7 @@ def test_a_true_claim_has_no_sample_limit() -> None:
 
 
 def test_outcomes_of_one_law_alone_are_handled() -> None:
-    """A coin that gives the data away with probability 0.1, claimed to be pure: the masses alone decide."""
+    """A coin that reveals the data with probability 0.1, claimed to be pure: only the masses count."""
     found = klinf(LawPair.losses([0.0], [0.9], infinite=0.1), Claim(0.0))
 
     # P' = Q' = (P + Q)/2 is the nearest pair with epsilon = 0
@@ -245,7 +246,7 @@ def test_the_samples_needed_have_the_exact_power(q, epsilon, delta, factor, alph
     n = round(samples_to_detect(q, epsilon, delta, factor, alpha=alpha))
     p = math.exp(factor * epsilon) * q + delta
 
-    # 0.01 more or less is what a step of a count makes at such small n
+    # one step of a count changes it by 0.01 at such small n
     assert exact_power(math.ceil(1.05 * n), p, q, epsilon, delta, alpha) >= 0.89
     assert exact_power(math.floor(0.95 * n), p, q, epsilon, delta, alpha) <= 0.91
     assert refutation_power(n, p, q, epsilon=epsilon, delta=delta, alpha=alpha) == pytest.approx(
@@ -265,8 +266,8 @@ def test_many_samples_needed_agree_with_the_normal_law() -> None:
 def test_sample_sizes_are_infinite_where_no_violation_shows() -> None:
     assert samples_needed(0.2, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf
     assert samples_needed(0.2 + 1e-9, 0.2, epsilon=0.0, delta=0.0, alpha=0.05) == math.inf
-    assert samples_to_detect(0.5, 1.0, 0.0, 2.0, alpha=0.05) == math.inf  # e^2 / 2 is no probability
-    assert samples_to_detect(0.1, 0.0, 0.0, 2.0, alpha=0.05) == math.inf  # twice no epsilon is none
+    assert samples_to_detect(0.5, 1.0, 0.0, 2.0, alpha=0.05) == math.inf  # e^2 / 2 is not a probability
+    assert samples_to_detect(0.1, 0.0, 0.0, 2.0, alpha=0.05) == math.inf  # twice an epsilon of 0 is 0
     assert samples_needed(1.0, 0.0, epsilon=1.0, delta=0.0, alpha=0.05) < 20
     more = [samples_to_detect(0.1, 1.0, 0.0, factor, alpha=0.05) for factor in (1.05, 1.2, 1.5, 2.0)]
     assert more == sorted(more, reverse=True) and len(set(more)) == 4

@@ -1,4 +1,4 @@
-"""Bounds of an audit: closed forms, exact coverage by enumeration, power by simulation."""
+"""Tests of the bounds of an audit: closed forms, exact coverage by enumeration, power by simulation."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_binomial_tails_of_2_to_the_33_trials_agree_with_the_normal_law() -> Non
             stats.norm.cdf((k + 0.5 - n * p) / deviation), rel=1e-2
         )
         assert float(two_counts.at_most(k, n, p) + two_counts.more_than(k, n, p)) == pytest.approx(1.0)
-    # How rare an event can still be detected with so many: a number, of the size that the normal law says.
+    # The least detectable probability with so many samples agrees with the normal law.
     least = two_counts.detectable_probability(2**33, 2**33, 1e-4, alpha=1e-6, epsilon=0.1, delta=0.0)
     ratio = math.exp(0.1)
     needed = (stats.norm.isf(1e-6) + stats.norm.isf(0.1)) * math.sqrt((ratio + ratio**2) * 1e-4 / n)
@@ -163,7 +163,7 @@ def test_the_frontier_covers_the_truth_at_its_confidence_level(n: int, m: int, s
 @pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_the_frontier_wastes_little(alpha: float) -> None:
-    """A bound that never errs is no better for it: at n = 40 the worst pair is missed about as often as allowed."""
+    """A bound that never errs is too loose: at n = 40 the worst pair is missed about as often as allowed."""
     make = partial(frontier, slope=E, alpha=alpha)
 
     worst = max(miss_probability(make, 40, 40, p, q) for p, q in PAIRS)
@@ -244,7 +244,7 @@ def test_the_frontier_is_sharper_than_the_rectangle(x: int, n: int, y: int, alph
 
 
 def test_the_frontier_approaches_the_score_test() -> None:
-    """With many samples only what the score test of P = e^epsilon Q leaves open remains open, within 2 %."""
+    """With many samples the region agrees with that of the score test of P = e^epsilon Q within 2 %."""
     n, p, q = 10**6, 0.5, 0.5 / E
     found = frontier(round(n * p), n, round(n * q), n, slope=E, alpha=0.001).epsilon(0.0)
     error = math.sqrt((p * (1 - p) + E**2 * q * (1 - q)) / n) / p

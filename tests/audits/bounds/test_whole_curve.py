@@ -1,4 +1,5 @@
-"""Bounds on whole curves: exact levels by rational arithmetic, false alarms and power by simulation, conversions."""
+"""Tests of bounds on whole curves: exact levels in rational arithmetic, false alarms and power by simulation,
+conversions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SEED = 20261
 
 
 def allowed(alpha: float, runs: int) -> int:
-    """The most misses in so many runs, but with probability 1e-6."""
+    """The number of misses that is exceeded with probability 1e-6."""
     return int(stats.binom.isf(RARE, runs, alpha))
 
 
@@ -185,7 +186,7 @@ TIGHT: dict[str, tuple[Sample, accounting.PrivacyEvent, float, float]] = {
 
 
 def false(bounds: CurveBounds, event: accounting.PrivacyEvent, mu: float, rho: float, truth: dict[str, Any]) -> bool:
-    """Whether any of the statements about a mechanism that keeps exactly this event is wrong."""
+    """Returns whether any statement about a mechanism with exactly this event is wrong."""
     slack = 1e-9
     return (
         any(bounds.epsilon(delta) > epsilon + slack for delta, epsilon in truth["epsilon"])
@@ -260,7 +261,7 @@ def test_bounds_of_a_tight_mechanism_keep_their_level(mechanism: str, method: An
     bounds = curve_bounds(*scores, confidence=1 - RARE, method=method)
 
     assert not false(bounds, event, mu, rho, facts(event))
-    assert bounds.epsilon(0.0) > 0.3 and bounds.mu() > 0.5  # and they do say something
+    assert bounds.epsilon(0.0) > 0.3 and bounds.mu() > 0.5  # and they are not vacuous
 
 
 @pytest.mark.statistical
@@ -332,7 +333,7 @@ def test_scores_may_be_sorted_tied_or_infinite() -> None:
 
 
 def test_reversed_scores_of_swapped_data_sets_give_the_same_bounds() -> None:
-    """Reversed scores of the swapped data sets say the same of the other direction."""
+    """Reversed scores of the swapped data sets give the same bounds for the other direction."""
     rng = np.random.default_rng(SEED)
     scores = (rng.random(500) < 0.001).astype(float), (rng.random(500) < 0.2).astype(float)
 

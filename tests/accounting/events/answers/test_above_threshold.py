@@ -1,4 +1,4 @@
-"""Sparse vector: the exact law of short streams by quadrature, on random neighbours, against each event."""
+"""Tests of sparse vector: the exact law of short streams by quadrature, on random neighbours, against each event."""
 
 import itertools
 import math
@@ -170,7 +170,7 @@ def test_cumulative_costs_less_than_arbitrary_queries():
 
 
 def redrawn_law(values, threshold_scale, query_scale, answers):
-    """The threshold's noise is drawn afresh after each answer: stages are independent given their start."""
+    """The threshold's noise is redrawn after each answer, so stages are independent given their start."""
     law: dict[tuple[int, ...], float] = {}
 
     def go(start, left, bits, probability):

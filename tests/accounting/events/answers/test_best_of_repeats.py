@@ -1,4 +1,4 @@
-"""Best of a random number of runs: the exact law of the best run on small and on discretised mechanisms."""
+"""Tests of the best of a random number of runs: its exact law on small and on discretised mechanisms."""
 
 import math
 from functools import lru_cache
@@ -134,7 +134,7 @@ def test_never_below_the_exact_law_of_the_best_run(shape, mean):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [0.3, 1.0])
 def test_the_weight_of_the_other_runs_is_charged_in_full(shape, eps):
-    """A better outcome is rarer by e^ε in one world, and the next best likelier by e^ε: both losses add up."""
+    """A better outcome is rarer by e^ε on one data set, and the next best is likelier by e^ε: both losses add up."""
     if math.isinf(shape):
         mean, better, middle = 3.0, (1 - 1e-3) / (1 + math.exp(eps)), 1e-4
         top = eps + mean * better * math.expm1(eps)

@@ -1,4 +1,5 @@
-"""Laws that drift at bounded rates: the theorem on random paths, and every curve of the shifted Laplace law."""
+"""Tests of laws that drift at bounded rates: the theorem on random paths, and every curve of the shifted Laplace
+law."""
 
 import math
 
@@ -181,7 +182,7 @@ def test_orientations_are_the_two_directions():
     assert event.at(2) == LogLipschitz(1.4, 0.4)
     assert forward.at(2) == OneWay(LogLipschitz(1.4, 0.4), True)
     assert forward.pure_epsilon() == event.pure_epsilon() and forward.zcdp_rho() == event.zcdp_rho()
-    # composed in one direction throughout it is less than composed with the worse one at each place
+    # composing one direction throughout costs less than taking the worse direction at each step
     free = delta(compose((event, 3)), 0.8, method="pld").upper
     tied = max(delta(compose((way, 3)), 0.8, method="pld").upper for way in (forward, backward))
     assert tied < free

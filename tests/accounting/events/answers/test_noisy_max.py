@@ -1,4 +1,4 @@
-"""Report-noisy-max: the exact law of random instances by quadrature, against the event of each noise."""
+"""Tests of report-noisy-max: the exact law of random instances by quadrature, against the event of each noise."""
 
 import itertools
 import math

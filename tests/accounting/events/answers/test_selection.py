@@ -1,4 +1,4 @@
-"""Exponential mechanism and permute-and-flip: exact laws of random instances, worst cases, many digits."""
+"""Tests of the exponential mechanism and permute-and-flip: exact laws of random instances, worst cases, many digits."""
 
 import math
 
@@ -18,7 +18,7 @@ def random_scores(rng, candidates):
     """Two score vectors whose difference has the range 1."""
     scores = rng.normal(size=candidates) * rng.choice([0.1, 1.0, 5.0])
     change = rng.integers(0, 2, candidates) if rng.random() < 0.6 else rng.uniform(0, 1, candidates)
-    change = change - rng.uniform(0, 1)  # a change of all alike is none
+    change = change - rng.uniform(0, 1)  # an equal change of all scores has no effect
     return scores, scores + change
 
 
@@ -99,7 +99,7 @@ def test_composition_covers_the_best_adaptive_choice_of_two_point_draws(width, c
             p * values[inner - step - levels[0]] + (1 - p) * values[inner - step + cells - levels[0]]
             for step, p in zip(t, high, strict=True)
         ]
-        options.append(values[inner - levels[0]])  # or a draw that says nothing
+        options.append(values[inner - levels[0]])  # or an uninformative draw
         values = values.copy()
         values[cells:-cells] = np.max(options, axis=0)
     event = compose((BoundedRange(width), count))

@@ -1,4 +1,4 @@
-"""Unary encoding: its curves against the enumeration of all reports of a few bits."""
+"""Tests of unary encoding: its curves against the enumeration of all reports of a few bits."""
 
 import itertools
 import math
@@ -68,7 +68,8 @@ def test_standard_encodings_have_their_epsilon(eps):
     assert symmetric.p + symmetric.q == pytest.approx(1.0)
     assert optimised.p == 0.5
     if eps:
-        # half of the reports of the optimised one say nothing; binary randomised response at ε is worse than both
+        # half of the reports of the optimised encoding are uninformative; binary randomised response at ε is worse than
+        # both
         for event in (symmetric, optimised):
             assert delta(event, eps / 2).upper < delta(RandomizedResponse(eps), eps / 2).upper
 

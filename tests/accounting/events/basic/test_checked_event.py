@@ -1,4 +1,5 @@
-"""Events of somebody else's class: all that may be asked of one, what is refused, and what would be below the truth."""
+"""Tests of user-defined event classes: supported queries, refused classes, and classes that would give too small an
+ε."""
 
 from __future__ import annotations
 
@@ -59,11 +60,11 @@ class Curve(PrivacyEvent):
 
 
 class Silent(PrivacyEvent):
-    """Nothing is known of it."""
+    """An event class without any curve."""
 
 
 class Stretched(Curve):
-    """With the one method more that groups need."""
+    """The same class with the method that groups need."""
 
     def _scaled(self, distance: float) -> PrivacyEvent:
         return events.chain(self, math.ceil(distance))
@@ -199,7 +200,8 @@ CURVES: dict[str, Any] = {
 
 @pytest.mark.parametrize(("method", "value"), [(method, value) for method in CURVES for value in CURVES[method]])
 def test_an_invalid_curve_is_refused(method: str, value: object) -> None:
-    """Below 0 it would lower others' cost; NaN compares as one likes; a scalar or a list is stretched or repeated."""
+    """A negative curve would lower others' cost, NaN breaks comparisons, and scalars or lists are broadcast or
+    repeated."""
     wrong = type("Wrong", (PrivacyEvent,), {method: lambda *_: value})()
 
     for call in (lambda: epsilon(wrong, 1e-6), lambda: compose((wrong, 3)), lambda: events.PoissonSampled(0.1, wrong)):
@@ -208,7 +210,7 @@ def test_an_invalid_curve_is_refused(method: str, value: object) -> None:
 
 
 def test_fields_that_equality_ignores_are_refused() -> None:
-    """Merged as equal, the dear one would cost what the cheap one does."""
+    """If the two were merged as equal, the expensive one would be charged like the cheap one."""
 
     class Unseen(PrivacyEvent):
         def __init__(self, rho: float) -> None:

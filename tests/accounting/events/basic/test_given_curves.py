@@ -1,4 +1,4 @@
-"""Curves of one's own: the worst pair against random pairs that keep to the claim, and against closed forms."""
+"""Tests of user-given curves: the worst pair against random pairs within the claim, and against closed forms."""
 
 import itertools
 import math
@@ -384,7 +384,7 @@ def test_many_outcomes_take_the_larger_order_on_a_grid():
 
 @pytest.mark.parametrize("event", [PrivacyProfile((0.0,), (1.0,)), TradeOff((0.0,), (0.0,))])
 def test_a_certain_failure_has_no_further_cost(event):
-    """There is no other case whose losses could count."""
+    """No other case has losses that could count."""
     assert event.failure_delta() == 1.0
     assert event.pure_epsilon() == 0.0
     np.testing.assert_array_equal(event.rdp(ORDERS), 0.0)

@@ -1,4 +1,4 @@
-"""The generic group rule against closed forms and brute force over chains of laws."""
+"""Tests of the generic group rule against closed forms and brute force over chains of laws."""
 
 import math
 import sys
@@ -222,7 +222,7 @@ def test_losses_beyond_floats_count_as_infinite_from_above_and_as_none_from_belo
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("upper", [True, False])
 def test_cuts_are_rounded_towards_the_less_telling_outcomes_from_above_and_away_from_them_from_below(upper, left):
-    """Outcomes are ordered by decreasing loss: to the right from above, in exact fractions."""
+    """Outcomes are ordered by decreasing loss; cuts from above are rounded to the right, in exact fractions."""
     masses = np.random.default_rng(3).dirichlet(np.full(40, 0.3)) * 0.9
     rounding, total = 2 * U * 60, Fraction(0)
     for cut, mass in zip(_cuts(masses, left, rounding, upper).tolist(), masses.tolist(), strict=True):

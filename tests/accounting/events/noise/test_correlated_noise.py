@@ -1,4 +1,5 @@
-"""Correlated noise: sensitivities by brute force over all sets of steps, and the tree as dp-accounting charges it."""
+"""Tests of correlated noise: sensitivities by brute force over all sets of steps, and the tree's cost in
+dp-accounting."""
 
 import itertools
 import math

@@ -1,4 +1,5 @@
-"""Integer noise against exact sums in mpmath, brute force over integer vectors, and dp-accounting's distributions."""
+"""Tests of integer noise against exact sums in mpmath, brute force over integer vectors, and dp-accounting's
+distributions."""
 
 import itertools
 import math
@@ -65,7 +66,7 @@ def moved(p, shift):
 def hockey_sticks(law, vector, epsilons=EPSILONS, *, bounded=False):
     """δ(ε) of independent noise shifted by an integer vector, by enumeration of the losses.
 
-    Where one world alone has an outcome that counts if the law is ``bounded``; else the table was merely cut off.
+    An outcome of one law alone counts only if the law is ``bounded``; otherwise the table was cut off there.
     """
     losses: Any = np.zeros(1)
     mass: Any = np.ones(1)
@@ -364,7 +365,7 @@ def test_the_error_of_a_skellam_table_is_charged(monkeypatch, shift):
 
 @pytest.mark.parametrize("variance", [1.0, 5.0, 25.0])
 def test_skellam_slopes_of_large_orders_are_below_their_bound(monkeypatch, variance):
-    """The divergences by plain sums; what the search for the steepest one takes for granted."""
+    """Computes the divergences by plain sums, and checks the assumption of the search for the steepest one."""
     monkeypatch.setattr(integer_noise_tables, "steepest", lambda curve, beyond, *, top: beyond)
     bound: Any = _skellam_rho.__wrapped__(variance)
     y = np.arange(-80, 81)
@@ -806,7 +807,7 @@ def test_more_vectors_than_can_be_tried_are_not_listed(coordinates, square):
 
 @pytest.mark.parametrize("shift", [1, 3, 70])
 def test_the_error_of_a_table_is_charged_to_its_shifted_law(shift):
-    """Whatever the errors are within their bounds, P's masses and the profile are no smaller than the true law's."""
+    """For all errors within their bounds, P's masses and the profile are at least those of the true law."""
     true = np.log(laws.discrete_laplace(9.0, 80))
     error = 1e-3
     wrong = true + error * np.where(np.arange(len(true)) % 2, 1.0, -1.0)
@@ -877,7 +878,7 @@ def test_wide_noise_of_several_numbers_composes_and_joins_a_group() -> None:
 
 
 def test_the_neglected_mass_of_wide_noise_is_charged_inside_other_events():
-    """A law of losses leaves failures out, so that the event itself has to state its own."""
+    """A law of losses omits failures, so the event has to state its own failure probability."""
     wide, narrow = DiscreteGaussian(40.0, distance=2.0), DiscreteGaussian(1.5, distance=2.0)
     assert wide.failure_delta() == _NEGLECTED > 0.0 and narrow.failure_delta() == 0.0
     assert any(wide.along(vector).failure_delta() == _NEGLECTED for vector in wide.shifts())

@@ -1,4 +1,5 @@
-"""Staircase noise against integrals of its density over all changes, and Laplace noise's ρ against mpmath."""
+"""Tests of staircase noise against integrals of its density over all changes, and of Laplace noise's ρ against
+mpmath."""
 
 import math
 from typing import Any

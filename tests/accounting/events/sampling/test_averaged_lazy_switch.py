@@ -1,4 +1,4 @@
-"""A decision averaged over a public state: against brute-force averages, in every curve, alone and in groups."""
+"""Tests of a decision averaged over a public state, against brute-force averages in every curve and in groups."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_only_a_leading_decision_is_averaged() -> None:
     moves = {move.label: move.event() for move in graph.guarantee(group=2).moves}
     assert len(moves) == 2
     together = compose(event.at(2.0).orientations()[0], (GaussianDP(0.02), 4))
-    apart = compose((event, 2), (GaussianDP(0.02), 3), GaussianDP(0.01))  # the first draw has read one person alone
+    apart = compose((event, 2), (GaussianDP(0.02), 3), GaussianDP(0.01))  # the first draw has read only one person
     assert set(moves.values()) == {together, apart}
     worst = compose((event.bound(), 2), (GaussianDP(0.02), 3), GaussianDP(0.01))
     assert epsilon(apart, 1e-6, method="pld").upper == epsilon(worst, 1e-6, method="pld").upper
@@ -137,7 +137,7 @@ def test_only_a_leading_decision_is_averaged() -> None:
 
 
 def test_second_decision_of_a_group_cannot_be_averaged() -> None:
-    """Two decisions that share their state: the average of both is more than two averages compose to."""
+    """Two decisions share their state, so the average of both is more than the composition of two averages."""
     k, ratio, chance = 0.9, 2.0, 0.01
     event = AveragedSwitchDecision(k, (ratio,), (chance,))
     wrong = compose((event.average(), 6))

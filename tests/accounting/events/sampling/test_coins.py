@@ -1,4 +1,4 @@
-"""Coins that don't look at the data: exact enumeration of small mechanisms, and published numbers."""
+"""Tests of coins that do not depend on the data: exact enumeration of small mechanisms, and published numbers."""
 
 import itertools
 import math
@@ -115,7 +115,7 @@ def test_a_composition_stands_inside_the_mix_where_the_draw_is_shared(p):
         mixed = (1 - p) * cubes + p * drawn @ cubes
         event = InputMix(p, compose((RandomizedResponse(eps, k), times)))
         never_above(event, list(itertools.permutations(mixed, 2)))
-    # and the other way round it would be wrong: one draw serves all three
+    # the converse would be wrong, because one draw is shared by all three
     separate = compose((InputMix(p, RandomizedResponse(eps, k)), times))
     worst = (1 - p) * cubes + p * cubes[2]
     assert hockey_stick(worst[0], worst[1], separate.pure_epsilon()) > 1e-3
@@ -173,7 +173,7 @@ def test_several_records_each_have_their_own_coin():
         mixed = np.einsum("ai,bj,ijo->abo", kernel, kernel, table)
         pairs = [(mixed[a], mixed[b]) for a in np.ndindex(3, 3) for b in np.ndindex(3, 3) if a != b]
         never_above(InputMix(p, PureDP(single)).at(2), pairs)
-    # Both inputs published: one coin for the two would be below the truth.
+    # Both inputs are published, so one coin for the two would give too small an ε.
     p_law, q_law = np.zeros(9), np.zeros(9)
     for law, x in ((p_law, 0), (q_law, 1)):
         for c, d in itertools.product((x, 2), repeat=2):
@@ -314,7 +314,7 @@ def test_directions_stay_tied_and_an_input_mix_unties_them():
 
 @pytest.mark.parametrize("readers", [((0,), (1, 2)), ((0, 1), ()), ((0,), (1,), (2,))])
 def test_secret_assignment_by_enumeration_of_permutations(readers):
-    """Four records in secret places; each event is randomised response on the OR of the places it reads."""
+    """Four records are in secret places; each event is randomised response on the OR of the places that it reads."""
     n, costs = 4, (2.0, 0.7, 1.1)
     laws = [responses(e, 2) for e in costs]
 
@@ -398,7 +398,7 @@ def test_shared_coins_are_mixed_once_outside():
 
 
 def test_pairs_are_maximised_last():
-    """Fresh coins in each release: a pair's events compose, and the worst pair is looked for at the end."""
+    """With fresh coins in each release, the events of a pair compose, and the worst pair is taken at the end."""
     first = [public_coin_gaussian([0.5, 0.5], [1.0, 0.2]), public_coin_gaussian([0.5, 0.5], [0.2, 0.1])]
     second = [public_coin_gaussian([0.5, 0.5], [0.2, 0.1]), public_coin_gaussian([0.5, 0.5], [1.0, 0.2])]
     last = parallel(*(compose(a, b) for a, b in zip(first, second, strict=True)))

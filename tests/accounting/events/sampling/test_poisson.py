@@ -1,4 +1,5 @@
-"""Poisson sampling: profiles and Rényi curves against high-precision integrals, enumeration, peers and their tables.
+"""Tests of Poisson sampling: profiles and Rényi curves against high-precision integrals, enumeration, peers and their
+tables.
 
 B1, B14 and B16 are defects of other accountants and traps of the theory, listed in docs/accounting.md.
 """
@@ -311,7 +312,7 @@ def test_compositions_of_randomised_response_by_enumeration(eps, q, n):
 
 
 def test_b1_integers_are_floats():
-    """B1: dp-accounting's RDP accountant drops an inner composition of integer noise: 2.583 for 16.751."""
+    """B1: dp-accounting's RDP accountant drops an inner composition of integer noise: 2.583 instead of 16.751."""
     values = {
         Accountant().compose(P(0.1, Self(G(one), 10))).get_epsilon(1e-6)
         for one in (1, 1.0, np.int64(1), np.float32(1), Decimal(1), Fraction(1))
@@ -326,7 +327,7 @@ def test_b1_integers_are_floats():
 @pytest.mark.parametrize("direction", ["removal", "addition"])
 @pytest.mark.parametrize("eps", [0.05, 0.5, 2.0])
 def test_a_sampled_mixture_is_the_mixture_of_both_draws(direction, eps):
-    """Read over the whole line at once, without a warning, and it is what the mixture of both draws costs."""
+    """It costs as much as the mixture of both draws, and is evaluated on the whole line at once without a warning."""
     q, shifts, weights = 0.1, (0.0, 1.0, 2.0), (0.5, 0.3, 0.2)
     event = PoissonSampled(q, MixtureOfGaussians(shifts, weights, 1.0, direction), direction)
     both = (1 - q + q * weights[0], q * weights[1], q * weights[2])
@@ -340,7 +341,8 @@ def test_a_sampled_mixture_is_the_mixture_of_both_draws(direction, eps):
 
 
 def test_b14_renyi_of_pure_dp_is_the_worst_pairs_and_both_directions_are_taken():
-    """B14: prv bounds a pure mechanism's RDP by (α−1)·ε/α, below the truth, and knows the removal alone."""
+    """B14: prv bounds a pure mechanism's RDP by (α−1)·ε/α, which is below the truth, and has only the removal
+    direction."""
     eps, q = 1.0, 0.4
     more = 1 / (1 + math.exp(-eps))
     p, r = np.array([more, 1 - more]), np.array([1 - more, more])
@@ -359,7 +361,7 @@ def test_b14_renyi_of_pure_dp_is_the_worst_pairs_and_both_directions_are_taken()
 
 
 def test_b16_the_worse_direction_of_the_composition_and_not_of_each_step():
-    """B16: neither direction of one step, taken for all, bounds steps whose directions differ; the maximum does."""
+    """B16: neither direction of one step bounds a composition of steps whose directions differ; the maximum does."""
     eps, q = 2.0, 0.5
     more = 1 / (1 + math.exp(-eps))
     p, r = np.array([more, 1 - more]), np.array([1 - more, more])
@@ -476,7 +478,7 @@ def test_groups_of_other_events_are_sampled_more_often():
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(6))
 def test_group_dominates_vectors_in_the_plane(seed):
-    """k records' vectors point anywhere within the unit disc: no set of outcomes tells the worlds apart better."""
+    """The vectors of k records are anywhere in the unit disc: no set of outcomes exceeds the bound."""
     rng = np.random.default_rng(seed)
     k, q, sigma = int(rng.integers(1, 4)), rng.uniform(0.05, 0.9), rng.uniform(0.5, 2.0)
     angle, radius = rng.uniform(0, 2 * math.pi, k), rng.choice([1.0, rng.uniform(0, 1)], k)
@@ -506,7 +508,7 @@ MIXED = compose(Gaussian(2.0), Laplace(1.0))
 
 @pytest.mark.parametrize("inner", [MIXED, compose((Laplace(4.0), 5)), BoundedRange(1.0), ApproximateDP(0.5, 1e-5)])
 def test_every_event_may_be_sampled(inner):
-    """Two curves of different origin agree on which is an upper bound, and sampling gains in both directions."""
+    """Two independent curves are consistent as upper bounds, and sampling lowers the cost in both directions."""
     event = PoissonSampled(0.1, inner)
     law = [epsilon(compose((way, 20)), 1e-3).upper for way in event.directions()]
     assert max(law) <= epsilon(compose((inner, 20)), 1e-3).upper / 2
@@ -517,7 +519,8 @@ def test_every_event_may_be_sampled(inner):
 
 @pytest.mark.statistical
 def test_a_sampled_composition_is_the_composed_loss_and_not_the_composed_sample():
-    """Ten looks at one sample against the integral over both outcomes of two Laplace looks and of a Gaussian one."""
+    """Ten accesses to one sample are compared with an integral over the outcomes of two Laplace accesses and a Gaussian
+    one."""
     q, eps = 0.2, 0.4
     x = np.linspace(-30, 30, 3001)
     h = x[1] - x[0]

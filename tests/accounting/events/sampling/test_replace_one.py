@@ -1,4 +1,5 @@
-"""Samples of fixed size, replaced records, batches cut down, mixtures of Gaussians: against what they describe.
+"""Tests of samples of fixed size, replaced records, truncated batches and mixtures of Gaussians, against the mechanisms
+themselves.
 
 Mechanisms are small enough that the laws of their outputs are sums over all samples; noise is integrated on a grid.
 """
@@ -59,7 +60,7 @@ ORDERS = np.array([1.1, 2.0, 3.5, 8.0, 40.0])
 
 
 def renyi(p, q, order):
-    # Of grids that underflow: what q has lost is left out here, and would be an infinite divergence elsewhere.
+    # If a grid underflows, outcomes that q has lost are left out here; they would give an infinite divergence.
     seen = (p > 1e-300) & (q > 1e-300)
     return float(special.logsumexp(order * np.log(p[seen]) + (1 - order) * np.log(q[seen]))) / (order - 1)
 
@@ -82,7 +83,7 @@ def normal(at, sigma):
 @pytest.mark.statistical
 @given(seed=st.integers(0, 2**32 - 1), eps=st.floats(0.05, 3.0), size=st.integers(1, 4), group=st.integers(1, 3))
 def test_without_replacement_dominates_every_table(seed, eps, size, group):
-    """Four records; each sample has a law of its own, any two within ε: also of those that a group changes."""
+    """Four records; each sample has its own law, any two within ε, including those that a group changes."""
     rng = np.random.default_rng(seed)
 
     def law(_):
@@ -162,13 +163,14 @@ def test_renyi_of_a_replacement_is_above_its_pairs(inner, q):
 
 @pytest.mark.statistical
 def test_b1_integers_are_floats_without_replacement():
-    """B1: with integer noise dp-accounting's RDP accountant drops the inner composition: 2.736 for 17.846."""
+    """B1: with integer noise dp-accounting's RDP accountant drops the inner composition: 2.736 instead of 17.846."""
     values = {
         Accountant(Relation.REPLACE_ONE).compose(Wor(1000, 100, Self(G(two), 10))).get_epsilon(1e-6)
         for two in (2, 2.0, np.int64(2), np.float32(2))
     }
     assert len(values) == 1
-    # A native multiplier is per record's norm: a replacement moves by 2. Our event says what a replacement costs.
+    # A native multiplier is per record's norm, so a replacement moves by 2. The event here states the cost of a
+    # replacement.
     ours = SampledWithoutReplacement(1000, 100, compose((Gaussian(1), 10)))
     assert values.pop() == epsilon(ours, 1e-6).upper
     native = dp_accounting.rdp.RdpAccountant(neighboring_relation=Relation.REPLACE_ONE)
@@ -409,7 +411,7 @@ def test_curves_of_a_replacement_agree_with_each_other(event):
 
 
 def test_a_group_of_replaced_records_moves_twice_its_size():
-    """In a sample of everybody a group of k leaves and another one joins: 2k times the distance of one."""
+    """In a sample of all records a group of k leaves and another one joins: 2k times the distance of one."""
     noise = Gaussian(3.0)
     for group in (1, 2, 5):
         event = PoissonSampledReplace(1.0, noise, group)
@@ -426,7 +428,7 @@ def test_sampled_failures_are_rounded_up(sample):
 
 
 def test_a_truncated_batch_at_probability_one_costs_at_least_the_event():
-    """Sampled with probability 1: who is in the data is in the batch, unless it is cut."""
+    """With sampling probability 1 every record is in the batch, unless the batch is truncated."""
     certain = epsilon(TruncatedPoissonSampled(3, 1.0, 3, 1.0), 1e-5).upper
     assert certain >= epsilon(Gaussian(1.0), 1e-5).upper * (1 - 1e-9)
     assert epsilon(TruncatedPoissonSampled(3, 1.0, 2, 1.0), 1e-5).upper > 1.0
@@ -590,7 +592,7 @@ def test_a_sample_of_all_records_costs_what_the_event_costs(sample):
 
 
 def test_outcomes_of_one_world_alone_have_the_loss_of_their_masses():
-    """What only one world of a pair can say is, sampled, the likelier there by the share of the other's."""
+    """An outcome of only one law of a pair has, after sampling, a finite likelihood ratio."""
     pair = Atoms((0.5, -0.3), (0.6, 0.3), 0.1)
     for sampled in (Removal(pair, 0.3), Addition(pair, 0.3)):
         loss, p, q = sampled._atom()
@@ -647,7 +649,7 @@ def test_the_divergence_of_two_single_terms_is_that_of_gaussian_noise(moves):
 
 @pytest.mark.parametrize("centre", [0.3, 0.45, 0.6, 0.66])
 def test_a_divergence_by_a_coarse_quadrature_is_still_a_bound(centre, monkeypatch):
-    """With a step so wide that the sum is visibly off, by an error that takes any sign, the truth is αc²/2."""
+    """The step is so wide that the sum has a visible error of either sign; the exact value is αc²/2."""
     monkeypatch.setattr(normal_mixture_renyi, "_DIGITS", 10.0)
     for order in (1.1, 1.3, 1.5, 2.0, 2.5, 3.0):
         p, exact = NormalMixture((centre,), (1.0,)), order * centre**2 / 2
@@ -668,7 +670,7 @@ def test_masses_of_a_cell_keep_their_digits_where_all_centres_are_far_away(reach
 
 @pytest.mark.parametrize("masses", [[0.9], [0.3, 0.6], [0.2, 0.0, 0.3, 0.4]])
 def test_the_losses_of_a_law_lie_between_the_ends_of_its_support(masses):
-    """From its smallest to its largest one, no mass beyond."""
+    """All mass lies between the smallest and the largest loss."""
     pair = LawPair(LossPmf(0.5, -1, np.array(masses), 0.1))
     low, high = pair.support()
     assert (low, high) == (-0.5, 0.5 * len(masses) - 1.0)

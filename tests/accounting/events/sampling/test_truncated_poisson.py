@@ -1,4 +1,5 @@
-"""Truncated Poisson samples under every relation, against the mechanism itself: all samples, all ways to cut them.
+"""Tests of truncated Poisson samples under every relation, against the mechanism itself: all samples, all ways to
+truncate them.
 
 The oracle lists who joins, averages over the subsets that stay, and has the law of the noisy sum as a mixture of normal
 laws. A likelihood ratio of two of them changes sides at few points, so hockey sticks are sums of normal probabilities.
@@ -36,7 +37,7 @@ ALPHAS = (0.6, 1.0, 1.15, 1.6, 3.0)
 
 
 def output(data, rate, batch):
-    """The law of the cut sample's sum, {sum: probability}, of records with these values that may take up a place."""
+    """Returns the law of the truncated sample's sum, {sum: probability}; records may take up a place in the batch."""
     (values, places), law = data, dict[float, float]()
     for joined in itertools.product([False, True], repeat=len(values)):
         chance = math.prod(rate if j else 1 - rate for j in joined)
@@ -77,14 +78,15 @@ def profile(event, alpha):
 
 
 def worlds(count, relation):
-    """The two data sets, as values and who takes up places, the changed record first; others are as bad as may be."""
+    """Returns the two data sets, as values and who takes up places, with the changed record first and the worst
+    others."""
     for others in ([-1.0] * (count - 1), [1.0] * (count - 1), [1.0, -1.0, 1.0, -1.0][: count - 1]):
         held, here = [1.0, *others], [True] * count
         if relation is Relation.REPLACE_ONE:
             for other in (-1.0, 0.0):
                 yield (held, here), ([other, *others], here)
                 yield ([other, *others], here), (held, here)
-        else:  # nobody, or a null record that takes up a place
+        else:  # no record, or a null record that takes up a place
             yield (held, here), ([0.0, *others], [False, *here[1:]])
             if relation is Relation.REPLACE_SPECIAL:
                 yield (held, here), ([0.0, *others], here)

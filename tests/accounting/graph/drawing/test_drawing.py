@@ -1,4 +1,4 @@
-"""Graphs as drawings: places without overlaps, valid SVG that says what it shows, and the tree of the terminal."""
+"""Tests of drawings of graphs: no overlaps, valid SVG with a text description, and the tree in the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs as Mermaid text, and the schema of the files."""
+"""Tests of graphs as Mermaid text, and of the schema of the files."""
 
 import json
 import math

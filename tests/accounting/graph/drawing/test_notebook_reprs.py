@@ -1,4 +1,4 @@
-"""What notebooks show: escaped, without extras, quickly, and rounded away from the truth."""
+"""Tests of the notebook representations: escaped, without extras, fast, and rounded in the safe direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups over the blocks of families: against every placement of the group's records, written out release by release.
+"""Tests of groups over the blocks of families, against every placement of the group's records, release by release.
 
 The oracle lists each release j = 1 … n of a family, counts the changed records that it reads, and adds up. Costs are
 pure (sums), quadratic (Gaussian noise), and concave ones, for which records spread over many releases cost most.
@@ -66,7 +66,7 @@ def read(reach, j, i):
 
 
 def distances(reach, cumulative, size, blocks):
-    """What each release of a family has to hide when the records of a group lie in ``blocks``."""
+    """Returns the number of changed records that each release of a family reads if a group lies in ``blocks``."""
     found = []
     for j in range(1, size + 1):
         met = [i for i in blocks if read(reach, j, i)]
@@ -245,7 +245,7 @@ def test_the_bound_of_each_partition_covers_its_placements(windows, size, group)
             )
             for one in bounds
         )
-    for one in bounds:  # never worse than the whole group wherever any block of it may be met
+    for one in bounds:  # never worse than the whole group in one block
         for cost, row in zip(one.costs, rows, strict=True):
             most = row.reach.largest_count(size)
             assert sum(n for _, n in cost) <= min(size, most * group) and all(d <= group for d, _ in cost)
@@ -302,7 +302,8 @@ def test_a_release_with_a_reach_beyond_the_family_is_charged_once_per_block(grou
 
 
 def test_separate_coins_of_two_blocks_cost_more_than_one_coin():
-    """Visible coins: with chance p there is a look at all records at once, or twice the chance of a look at one."""
+    """Visible coins: with probability p one access reads all records, or two accesses with separate coins read one
+    each."""
     p, e = 0.01, 1.0
     graph = AccountantGraph().source("s", 9).release("r", VisibleMixture(p, PureDP(e)), reads=["s"], reach=SAME)
     guarantee = graph.guarantee(group=2)
@@ -314,7 +315,7 @@ def test_separate_coins_of_two_blocks_cost_more_than_one_coin():
 
 
 def test_replacing_a_sampled_record_is_not_a_group_of_two():
-    """Of two changed records that a release reads, one leaves and one enters."""
+    """A release reads two changed records: one is removed and one is added."""
     event = PoissonSampled(0.1, Gaussian(1.0))
     graph = AccountantGraph().source("s", 5).release("r", event, reads=["s"], reach=SAME)
     (move,) = graph.guarantee(under=Adjacency.REPLACE_ONE).moves

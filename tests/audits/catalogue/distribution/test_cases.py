@@ -1,4 +1,5 @@
-"""Audits of private messages about labels: cases that hold are not refuted, and what an attack is expected to find.
+"""Tests of audits of private messages about labels: correct cases are not refuted, and attacks find the expected
+bounds.
 
 Audits are at confidence 1 - 1e-6 each or higher, with fixed seeds that were not tuned. The twin of every correct case
 is a mutant that claims the same; each is refuted in ``test_mutants.py``.
@@ -105,7 +106,7 @@ def test_correct_cases_are_not_refuted_with_many_samples(name: str) -> None:
     assert not verdict(name, 100_000).refuted
 
 
-# --- what is seen ----------------------------------------------------------------------------------------------------
+# --- views ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("channel", [SampledLaplace, OneBit])
@@ -175,7 +176,7 @@ def test_exact_losses_are_within_claims_and_grow_with_them(table: Any, reference
         assert found == sorted(found)
 
 
-# --- what to expect of an attack -------------------------------------------------------------------------------------
+# --- expected bounds of an attack -------------------------------------------------------------------------------------
 
 EXPECTED = {
     "corrected": (0.919, 0.959, 0.978),

@@ -1,9 +1,9 @@
 """The thirty mutants of private messages about labels: each is caught by the named check, which correct variants pass.
 
 "audit": a black-box audit at confidence 1 - 1e-6, of at most 128,000 messages about each label. "exact": a number that
-has to hold, from an exact oracle of a message's law. "event": what accounting has to say. "conformity": whether noise
-is independent and of its law and scale. "utility": what a learner has to achieve. "inspection": what is sent, whether
-it is sent, and what it depends on.
+has to hold, from an exact oracle of a message's law. "event": the result of the accounting. "conformity": the noise is
+independent and has its law and scale. "utility": the risk of a learner. "inspection": the content of messages, whether
+they are sent, and their dependence on the data.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _within(epsilon: float, claimed: float = 1.0) -> bool:
 
 
 def _levels_within_claim(floor: Literal["nowhere", "own blocks"] | None) -> bool:
-    """Whether noise of the channel's scale hides how far the levels of two labels are apart."""
+    """Returns whether noise of the channel's scale covers the distance between the levels of two labels."""
     channel = sampled()
     labels = np.arange(100)
     levels = channel.levels.of(labels)
@@ -241,7 +241,7 @@ def _learns(sign: float) -> bool:
 
 
 def _last_message_counts(advanced: int) -> bool:
-    """Whether the last message changes any prediction. It comes when all predictions have been published."""
+    """Returns whether the last message changes any prediction. It arrives after all predictions have been published."""
     learner, (index, losses) = _learner(), _played()
     found = []
     for last in (0.0, -1e4):
@@ -272,7 +272,7 @@ def _hedge_bound_holds(rule: Literal["printed", "misprinted"]) -> bool:
 
 
 def _finite_risk(masses: FloatArray) -> bool:
-    """Where all weight is on a candidate that finds true labels impossible."""
+    """Returns the risk if all weight is on a candidate under which true labels are impossible."""
     with np.errstate(divide="ignore"):
         return bool(np.isfinite(KLRisk.finite([1.0, 0.0], masses).of(np.array([[0.0], [1.0]]))).all())
 
@@ -288,7 +288,7 @@ def _obeys_pinsker(variation: Callable[[FloatArray, FloatArray], float]) -> bool
     return True
 
 
-# --- what is sent ----------------------------------------------------------------------------------------------------
+# --- messages ----------------------------------------------------------------------------------------------------
 
 
 def _answers_everybody(labels: list[object]) -> bool:
@@ -560,7 +560,7 @@ def test_true_epsilons_of_wrong_ranges() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_no_more_is_claimed_where_a_person_answers_thrice(epsilon: float) -> None:
-    """19: pure claims add up, and persons do not."""
+    """19: pure claims of one person add up, and those of different persons do not."""
     channel = OneBit(UniformMixture().levels(two_labels(), 100), epsilon=epsilon)
     plan = channel.graph(users=50, answers=3).guarantee().epsilon(0.0).upper
     assert plan == pytest.approx(3.0 * epsilon, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Attacks on the estimators of KL(Pi || P), and the thirty mutants of them: which check catches which.
+"""Tests of attacks on the estimators of KL(Pi || P), and of the check that catches each of their thirty mutants.
 
 Correct cases are audited at confidence 1 - 1e-6 each, with fixed seeds that were not tuned; every mutant beside them
 shows the power of its check. Numbers called golden are the exact epsilons of defects with normal noise, from
@@ -88,7 +88,7 @@ def test_correct_cases_are_not_refuted_with_many_samples(name: str) -> None:
 
 
 def test_a_calibrated_pair_is_attained() -> None:
-    """The scenes cost what is claimed: distances over deviations are those of the events (exact)."""
+    """The cost of each scene is the claimed one: distances over deviations agree with the events (exact)."""
     for estimator, distance in ((logged(), math.log(2.0)), (rare(), 10.0 - math.log(9.0 / 8.0)), (two_apart(), 2.0)):
         values = [estimator.average.value(data, estimator.multiplier) for data in estimator.worst_case_neighbours()]
         assert abs(values[0] - values[1]) == pytest.approx(distance, rel=1e-12)
@@ -112,7 +112,7 @@ def test_noise_that_is_left_after_others_are_known() -> None:
     assert left.var(axis=0) == pytest.approx(0.75 * plan.deviation**2, rel=0.07)
 
 
-# --- what to expect of an attack (rows of section 7.1) ---------------------------------------------------------------
+# --- expected bounds of an attack ---------------------------------------------------------------
 
 EXPECTED = {
     (1.0, 1e-5): (0.38, 0.59, 0.77, 0.89),
@@ -247,7 +247,8 @@ def test_expected_bounds_of_three_builds_at_half_a_million(factor: float, golden
 
 
 def test_expected_bounds_of_proofs_at_half_a_million() -> None:
-    """An event that is impossible on the other side: K1, always there (11.8); K12 with normal noise, .15 (9.9)."""
+    """An event that is impossible on the other data set: K1, always present (11.8); K12 with normal noise, .15
+    (9.9)."""
     folded = 2.0 * special.ndtr(MU / math.sqrt(2.0)) - 1.0  # |noise| of deviation sqrt(2)/mu is below 1
     for probability, golden in ((1.0, 11.8), (folded, 9.9)):
         assert lower_bound(probability * 5e5, 0.0, 500_000, DELTA) == pytest.approx(golden, abs=0.05)
@@ -314,7 +315,7 @@ def test_a_secret_cohort_hides_a_record_less_than_a_sample_of_records() -> None:
 
 @pytest.mark.statistical
 def test_skellam_and_normal_noise_far_too_small_differ() -> None:
-    """K13 and K15 in whole numbers: a law that hardly ever moves costs less at delta = 1e-5 than normal noise does."""
+    """K13 and K15 with integer noise: a law that is mostly 0 costs less at delta = 1e-5 than normal noise does."""
     deviation = with_variance(spread_over(179, survivors=179), 1.0 / 179)
     hundredth = with_variance(counted(), 1e-4)
     assert exact_epsilon(deviation.event(), DELTA) == pytest.approx(7.0, abs=0.3)

@@ -1,8 +1,8 @@
 """The thirty mutants of the KL(Pi || P) estimators: each is caught by the named check, which correct variants pass.
 
 "audit": a black-box audit at confidence 1 - 1e-6, of at most 256,000 outputs on each data set. "exact": a number that
-has to hold, from closed forms or exact laws. "oracle": what the estimate or its noise has to be. "inspection": what a
-result holds, or whether two releases are the same.
+has to hold, from closed forms or exact laws. "oracle": the exact estimate or noise. "inspection": the content of a
+result, or whether two releases are the same.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ RARE_AND_FULL = np.array([2] + [1000] * 50)
 
 
 def _covers_multiplier(from_data: bool) -> bool:
-    """The worst change of any two neighbours at this sigma, or what a record that moves elsewhere already does."""
+    """The worst change of any two neighbours at this sigma, or the change by a record that moves elsewhere."""
     estimator = fixed()
     if not from_data:
         return _covers(estimator.noise_deviation, estimator.average.sensitivity(estimator.multiplier))
@@ -370,7 +370,7 @@ def test_estimators_refuse_the_settings_of_mutants() -> None:
 
 
 def test_the_multiplier_from_data_breaks_every_bound_for_a_fixed_one() -> None:
-    """K29: a record that moves between two cells nobody asks for changes the estimate by 1.565."""
+    """K29: a record that moves between two cells that are not collected changes the estimate by 1.565."""
     average, pair = fixed().average, two_cells(RARE_AND_FULL)
     tuned = MultiplierFromData(average, 1.0)
     assert _change(tuned.value, pair) == pytest.approx(1.565, abs=1e-3)

@@ -1,7 +1,8 @@
-"""Audits of the federated learners: exact numbers of worst pairs, what targets sample, the catalogue's correct cases.
+"""Tests of audits of the federated learners: exact numbers of worst pairs, the laws of targets, the catalogue's correct
+cases.
 
 Audits are at confidence 1 - 1e-6: a correct learner is refuted with at most that probability, whatever its true loss.
-The mutants, which have to be refuted, are in test_audit_federated_mutants.
+The mutants, which have to be refuted, are in test_mutants.py.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def epsilon_at(target: StochTarget) -> float:
     return target.exact().epsilon(0.0)[0]
 
 
-# --- exact numbers of worst pairs (golden: specification, section 9) -------------------------------------------------
+# --- exact numbers of worst pairs (golden values) -------------------------------------------------
 
 
 @pytest.mark.parametrize(("experts", "expected"), [(2, 0.498), (8, 0.989), (32, 1.000)])
@@ -61,7 +62,7 @@ def test_a_secret_order_costs_at_most_the_amplified_epsilon() -> None:
 
 @pytest.mark.parametrize("clients", [2, 4, 7])
 def test_colluding_clients_leave_the_loss_of_one(clients: int) -> None:
-    """F40. Whose noise is not known hides more; a trusted server's noise hides as much as one client's."""
+    """F40. Unknown noise of other clients hides more; a trusted server's noise hides as much as one client's."""
     alone = epsilon_at(root_target(one_phase(scale=4.0)))
     many = one_phase(scale=4.0, clients=clients)
     central = one_phase(scale=4.0 / clients, clients=clients, where="server")
@@ -72,7 +73,8 @@ def test_colluding_clients_leave_the_loss_of_one(clients: int) -> None:
 
 @pytest.mark.statistical
 def test_known_noise_never_exceeds_the_certificate() -> None:
-    """Given the others' noise, whatever it is, winners of two leaves lose at most 1; a constant loses the most."""
+    """Given any noise of the others, the privacy loss of winners of two leaves is at most 1; constant noise gives the
+    largest loss."""
     rng, up = np.random.default_rng(1), np.full(8, 0.5)
     up[0] = -0.5
     most = 0.0
@@ -94,7 +96,7 @@ def test_a_right_child_costs_twice_the_printed_epsilon() -> None:
 
 
 def test_a_loss_read_at_the_root_and_its_right_child_costs_no_more() -> None:
-    """With one tree: what the record adds at the root, the correction takes back. Twice at the root costs twice."""
+    """With one tree, the correction cancels the record's effect at the root. Two places at the root cost twice."""
     for scale, most in ((8.0, 1.0), (4.0, 2.0)):
         target = kinked_target(one_phase(scale=scale, family=KinkedLosses(kink=0.8), smoothness=None))
         for stream in target.neighbours:
@@ -132,7 +134,7 @@ def test_draws_of_limited_updates() -> None:
         assert p == pytest.approx(probability, abs=1e-3) and math.log(p / q) == pytest.approx(ratio, abs=0.03)
 
 
-# --- what targets sample ---------------------------------------------------------------------------------------------
+# --- the laws of targets ---------------------------------------------------------------------------------------------
 
 
 def furthest(drawn: np.ndarray, law: np.ndarray) -> float:
@@ -173,7 +175,7 @@ def test_without_a_defect_answers_are_those_of_the_learner() -> None:
 def test_ratios_follow_their_law(name: str) -> None:
     """The mean of exp(-ratio) is 1 under the first world, and that of exp(ratio) under the second.
 
-    Hoeffding over 30,000 runs with ratios in [-1, 1], false alarm 1e-6. With the sign turned round they fail.
+    Hoeffding over 30,000 runs with ratios in [-1, 1], false alarm 1e-6. With the opposite sign they fail.
     """
     target, runs = CASES[f"fed-stoch-{name}"].target, 30_000
     allowed = (math.e - 1 / math.e) * math.sqrt(math.log(4 / FALSE_ALARM) / (2 * runs))
@@ -237,7 +239,7 @@ def test_correct_learners_are_not_refuted_by_many_runs(name: str) -> None:
 def test_collusion_is_needed_for_the_loss_of_one() -> None:
     """Four clients are claimed to be 0.5-DP, which their plays are (0.496 on this pair), at confidence 1 - 1e-6.
 
-    Who knows the others' noise refutes it: 0.989 exactly.
+    An adversary that knows the others' noise refutes it: 0.989 exactly.
     """
     found = {}
     for view in (ThreatModel.OUTPUT, ThreatModel.CLIENT):
@@ -258,7 +260,7 @@ def experiment() -> Any:
 
 @pytest.mark.statistical
 def test_a_million_runs_find_the_expected_bounds(experiment: Any) -> None:
-    """Golden: the specification's rows, 95 % Clopper-Pearson, except where its estimate is too high (23 draws)."""
+    """Golden values: 95 % Clopper-Pearson, except where the quoted estimate is too high (23 draws)."""
     found = {name: compute() for name, (_, compute) in experiment.ROWS.items() if "messages" not in name}
     expected = {
         "winners; root, d = 2": (0.498, 0.491),

@@ -1,6 +1,6 @@
 """Broken variants of the federated learners, one by one, each with a check that flags it and not the correct learner.
 
-Numbers are the specification's; those with a star are defects as printed.
+The numbers are golden values; a star marks a printed defect.
 
 | mutant | effect, measured | flagged by |
 | --- | --- | --- |
@@ -30,8 +30,8 @@ Numbers are the specification's; those with a star are defects as printed.
 | M24 every client begins with its own expert | linear regret where the server's is good | regret above its bound |
 | M25 corrections not clipped | 1.82, claimed 1 | audit, right child pinned |
 
-M21 as printed, a margin of 8 ln(2 T^2/(N^2 rho))/eps where the accuracy theorem asks for 16, is no defect: what it is
-for happens with probability 1 - rho, because its logarithm has (T/N)^2 where T/N would do. Half of it is one.
+M21 as printed, a margin of 8 ln(2 T^2/(N^2 rho))/eps where the accuracy theorem asks for 16, is not a defect: its event
+has probability 1 - rho, because its logarithm has (T/N)^2 where T/N would do. Half of it is one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def test_a_mutant_is_refuted_at_its_stated_samples_and_the_correct_learner_is_no
     assert not refuted(name.split("[")[0], CASES[name].samples)
 
 
-# --- checks that are no audits: each is true of what is flagged ------------------------------------------------------
+# --- other checks than audits: each returns true for a flagged learner
+# ------------------------------------------------------
 
 
 def looks_ahead(learner: FedStoch, late: int) -> bool:
@@ -130,7 +131,9 @@ def regret_exceeds_bound(*, blind: bool = False, apart: bool = False) -> bool:
     regret = played.regret(runs, stream)
     if apart:
         first = np.where(runs.above.any(axis=1), runs.above.argmax(axis=1) + 1, 4000)
-        own = (rng.integers(4, size=(200, 10)) != 0).mean(axis=1)  # what a round costs where clients chose themselves
+        own = (rng.integers(4, size=(200, 10)) != 0).mean(
+            axis=1
+        )  # the cost of a round if clients choose for themselves
         regret = regret + first * (own - (runs.experts[:, 0] != 0))
     return bool(regret.mean() > made.regret_bound(rho))
 

@@ -1,4 +1,5 @@
-"""The lazy learner as an audit target: the exact oracle convicts the mutants in each view, and the audit follows it."""
+"""Tests of the lazy learner as an audit target: the exact oracle exceeds the mutants' claim in each view, and the audit
+agrees."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def test_oracle_exceeds_the_claim_of_the_mutants(name: str, mutation: Mutation, 
     assert (exact.epsilon(DELTA)[0] == math.inf) == certain
     assert exact.epsilon(DELTA)[0] > 1.2 * claim.epsilon
     assert 100 < samples_needed(exact, claim) < 400_000
-    # The curve has a point where the violation shows far sooner than at a tiny delta.
+    # The curve has a point where the violation shows with far fewer samples than at a tiny delta.
     if mutation == "unclipped losses" and view == "run":
         point = Claim(claim.epsilon, claim.delta)
         assert samples_needed(exact, point) > 10 * samples_needed(exact, claim)
@@ -105,7 +106,7 @@ def test_mutants_keep_their_claim_where_they_cannot_break_it() -> None:
 
 
 def test_loose_normaliser_hides_the_missing_fake_switches() -> None:
-    """The paper's normaliser is above B*eta and so switches by itself; the mutant has to be made with the tight one."""
+    """The paper's normaliser is above B*eta and so causes extra switches; the mutant needs the tight one."""
     learner = LazyExperts(
         rounds=20, experts=2, batch=2, learning_rate=0.05, fake_switch_probability=0.1, normaliser="paper"
     )
@@ -210,7 +211,7 @@ def test_bad_arguments_are_refused(arguments: dict[str, object]) -> None:
 
 
 def test_a_draw_budget_is_refused() -> None:
-    """A target that ignored it would draw more than the learner's claim pays for."""
+    """A target that ignored the budget would draw more than its claim covers."""
     with pytest.raises(InvalidArgumentError, match="draw budget"):
         lazy_target(evolve(LEARNERS["dartboard"], draw_budget=20))
 
