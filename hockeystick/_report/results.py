@@ -25,6 +25,7 @@ from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
 from hockeystick._report.commands.catalogue import catalogue_report
 from hockeystick._report.commands.demo import demo_report
+from hockeystick._report.commands.sequential import sequential_report
 from hockeystick._report.forms.terminal import TerminalReport
 from hockeystick._report.parts.content import Report
 from hockeystick._report.parts.learner_sections import Draw
@@ -34,9 +35,10 @@ from hockeystick.accounting.optional_packages import MissingExtraError
 
 if TYPE_CHECKING:
     from hockeystick._runs.demo import DemoResult
-    from hockeystick.audits import Verdict
+    from hockeystick.audits import SequentialVerdict, Verdict
 
 SCHEMA_VERSION = 1
+SEQUENTIAL = "audit --sequential"
 TOGETHER = "report"  # the command in a file of several results
 _VERSIONS_OF = ("hockeystick", "numpy", "scipy", "dp-accounting")
 _HTML_NEEDS = ("jinja2", "matplotlib")
@@ -79,6 +81,11 @@ def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
     return _result("audit", {**_verdict(verdict), "measured_bound": points, **context})
 
 
+def sequential_result(verdict: SequentialVerdict, **context: object) -> dict[str, Any]:
+    """Returns the result on the verdict of a sequential audit, with the ``context`` to reproduce it."""
+    return _result(SEQUENTIAL, {**_verdict(verdict), **context})
+
+
 def demo_result(result: DemoResult) -> dict[str, Any]:
     """Returns the demonstration's result."""
     plain = result.to_dict()
@@ -94,7 +101,7 @@ def run_result(content: Mapping[str, Any]) -> dict[str, Any]:
     return _result("run", content)
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
+def _verdict(verdict: Verdict | SequentialVerdict) -> dict[str, Any]:
     """Returns a verdict's fields; its own JSON writes an infinite ε as null, results as "inf"."""
     plain = {**verdict.to_dict(), "detectable_epsilon": verdict.detectable_epsilon}
     del plain["schema"]
@@ -140,6 +147,7 @@ def to_report(result: Mapping[str, Any]) -> Report:
 _COMMANDS: dict[str, Draw] = {
     "account": account_report,
     "audit": audit_report,
+    SEQUENTIAL: sequential_report,
     "audit --catalogue": catalogue_report,
     "calibrate": calibrate_report,
     "demo": demo_report,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +13,18 @@ from hockeystick._cli.frame.audit_options import (
     claim_options,
     claim_words,
     claimed,
+    given_statistic,
+    sequential_arguments,
+    statistic_options,
     status_of,
     verdict_options,
     verdict_result,
 )
 from hockeystick._cli.frame.audit_targets import chosen_system, system_options
 from hockeystick._cli.frame.destinations import deliver, result_files
+
+if TYPE_CHECKING:
+    from hockeystick.audits import SequentialVerdict, Verdict
 
 _MOVED = {
     "--search": "hockeystick search MODULE:CALLABLE --domain DOMAIN",
@@ -41,6 +47,7 @@ class _Audit(click.Command):
 @click.command("audit", cls=_Audit)
 @system_options()
 @claim_options()
+@statistic_options()
 @verdict_options(
     "Number of outputs drawn from each data set, over all stages of the audit. Default: all that were recorded, or as "
     "many as half a minute allows."
@@ -71,6 +78,9 @@ def audit_command(**given: Any) -> int:
       hockeystick audit --recorded without.csv with.csv --claim gdp:1
       hockeystick audit --command './count {data} {runs} {seed}' \\
           --d0 old.csv --d1 new.csv --epsilon 1 --workers 4
+
+    --sequential stops as soon as the claim has fallen, which is within some hundred outputs for a gross violation; the
+    probability of a false alarm holds whenever it stops.
 
     \b
     Claims:
@@ -107,6 +117,7 @@ def audit_command(**given: Any) -> int:
     Prints of the function go to the standard error stream. In the JSON an infinite number is the string "inf".
     """
     from hockeystick.audits import audit as run_audit
+    from hockeystick.audits import sequential_audit
 
     files = result_files(given)
     check_checkpoint(given)
@@ -114,15 +125,18 @@ def audit_command(**given: Any) -> int:
     system = chosen_system(given)
     with auditing(system.name, given) as progress:
         target, neighbours, identity = system.make()
-        options = audit_arguments(given, identity)
+        statistic = given_statistic(given)
+        shared: dict[str, Any] = {
+            "claim": claim,
+            "neighbours": neighbours,
+            "progress": lambda done, total: progress(f"auditing {system.name}", done / total),
+        }
         progress(f"auditing {system.name}")
-        verdict = run_audit(
-            target,
-            claim=claim,
-            neighbours=neighbours,
-            progress=lambda done, total: progress(f"auditing {system.name}", done / total),
-            **options,
-        )
+        verdict: Verdict | SequentialVerdict
+        if given["sequential"]:
+            verdict = sequential_audit(target, **sequential_arguments(given, target, statistic), **shared)
+        else:
+            verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
     result = verdict_result(verdict, system.name, system.d0, system.d1, **claim_words(given))
     deliver(files, result)
     return status_of(result)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, TargetName, together
+from hockeystick._cli.frame.option_types import Command, Count, DataText, FileName, Real, TargetName, together
 from hockeystick._cli.frame.shared_options import Given, flag, option, output_options, picked
 from hockeystick._cli.frame.streams import Interrupted, Progress, target_output_to_stderr, warn
 
 if TYPE_CHECKING:
-    from hockeystick.audits import Claim, Verdict
+    from hockeystick.audits import Claim, SequentialVerdict, Verdict
 
 _AUDIT = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint")
 _WORKERS = ("workers", "backend", "address")
@@ -45,7 +45,7 @@ def claim_options() -> Callable[[Command], Command]:
         option("--delta D", Real(0.0, 1.0), "The claimed δ, by default 0; with --claim where ε is stated: 1e-6."),
         option(
             "--claim WORDS",
-            click.STRING,
+            DataText(),
             "In place of --epsilon, a whole curve: gdp:MU, zcdp:RHO, rdp:ORDER:EPS, a file.",
         ),
     )
@@ -232,12 +232,80 @@ def _as_options(text: str) -> str:
 # --- the result ------------------------------------------------------------------------------------------------------
 
 
-def verdict_result(verdict: Verdict, target: str, d0: str, d1: str, **context: Any) -> dict[str, Any]:
+def statistic_options() -> Callable[[Command], Command]:
+    """``--statistic`` and ``--sequential``; see :func:`given_statistic` and :func:`sequential_arguments`."""
+    return together(
+        option(
+            "--statistic MODULE:CALLABLE",
+            TargetName(),
+            "A function of an output (of a batch, if the target draws batches) that returns a number, or a bool for an "
+            "event; the audit looks at nothing else. Or likelihood-ratio, for a target that has its own.",
+        ),
+        flag("--sequential", "Bet against the claim until it falls or --samples (100,000) are drawn; stops early."),
+    )
+
+
+def given_statistic(given: Given) -> Any:
+    """Returns the statistic that ``--statistic`` names; None without it.
+
+    Raises:
+      InvalidArgumentError, TargetImportError: It can't be loaded.
+    """
+    from hockeystick._files.named_callables import load_object
+    from hockeystick.accounting import InvalidArgumentError
+
+    name = given["statistic"]
+    if name is None or name == "likelihood-ratio":
+        return name and "likelihood ratio"
+    try:
+        return load_object(name)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError("--statistic", name, error.reason, error.remedy) from None
+
+
+def sequential_arguments(given: Given, target: Any, statistic: Any) -> Given:
+    """Returns the arguments of ``sequential_audit`` for the options of an audit.
+
+    Raises:
+      UsageError: An option does not apply.
+    """
+    from hockeystick.audits.targets.calling import Target
+
+    for name in ("bits", "attack", "checkpoint", *_WORKERS):
+        if given[name]:
+            raise click.UsageError(f"--{name} can't be combined with --sequential")
+    if callable(statistic) and not Target.of(target).vectorised:
+        statistic = _EachOutput(statistic)
+    confidence = 0.999 if given["confidence"] is None else given["confidence"]
+    named = {
+        "most_samples": given["samples"],
+        "exceptions_as_output": given["exceptions_as_output"],
+        "events": statistic,
+    }
+    return without_none({"rng": new_seed(given["seed"]), "alpha": 1 - confidence, **named})
+
+
+class _EachOutput:
+    """A statistic of one output as one of a list of them."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+        self.__name__ = getattr(function, "__name__", "statistic")
+
+    def __call__(self, outputs: list[Any]) -> list[Any]:
+        return [self.function(output) for output in outputs]
+
+
+def verdict_result(
+    verdict: Verdict | SequentialVerdict, target: str, d0: str, d1: str, **context: Any
+) -> dict[str, Any]:
     """Returns the result of a command that ends with a verdict; ``context`` are further entries of it."""
-    from hockeystick._report.results import audit_result
+    from hockeystick._report.results import audit_result, sequential_result
+    from hockeystick.audits import Verdict
 
     warnings = [_as_options(warning) for warning in verdict.warnings]
-    return audit_result(verdict, target=target, d0=d0, d1=d1, seed=verdict.seed, warnings=warnings, **context)
+    context = {"target": target, "d0": d0, "d1": d1, "seed": verdict.seed, "warnings": warnings, **context}
+    return audit_result(verdict, **context) if isinstance(verdict, Verdict) else sequential_result(verdict, **context)
 
 
 def status_of(result: dict[str, Any]) -> int:

@@ -72,9 +72,63 @@ def test_a_program_that_fails_ends_with_one_line(folder: Path) -> None:
     assert run("audit", *words, "--exceptions-as-output", "--confidence", "0.6").exit_code == 1
 
 
+def test_a_sequential_audit_stops_early_and_has_a_report_of_its_own(folder: Path) -> None:
+    """Laplace noise of scale 1/2 at ε = 1 falls within a few hundred outputs; the limit is 10,000."""
+    words = [
+        "audit",
+        "mymech:half_noise",
+        "--d0",
+        "0",
+        "--d1",
+        "1",
+        "--epsilon",
+        "1",
+        "--seed",
+        "1",
+        "--samples",
+        "1e4",
+    ]
+    result = run(*words, "--sequential", "--json", "-", "--html", "page.html")
+
+    found = strict_json(result.stdout)
+    assert result.exit_code == 1 and found["command"] == "audit --sequential" and found["stopped_at"] < 5000
+    assert found["alpha"] == pytest.approx(0.001) and "Sequential privacy audit" in (folder / "page.html").read_text()
+    (folder / "v.json").write_text(result.stdout)
+    assert "whenever the audit stops" in run("report", "v.json").stdout
+    assert_refused(run(*words, "--sequential", "--workers", "2"), "--workers can't be combined with --sequential")
+
+
+STATISTICS = """
+def one_half(data, rng):
+    return data + rng.laplace(scale=0.5)
+
+def low(output):
+    return output <= 0
+
+def any_output(output):
+    return output <= 50
+"""
+
+
+@pytest.mark.parametrize("more", [["--samples", "2000"], ["--sequential", "--samples", "4000"]])
+@pytest.mark.parametrize("target", ["mymech:half_noise", "mymech:one_half"])
+def test_a_statistic_is_all_that_the_audit_looks_at(more: list[str], target: str, folder: Path) -> None:
+    """The event "at most 0" shows half the noise at ε = 1 at once, and "at most 50" never."""
+    module = folder / "mymech.py"
+    module.write_text(f"{module.read_text()}{STATISTICS}")
+    words = ["audit", target, "--d0", "0", "--d1", "1", "--epsilon", "1", "--seed", "1", *more]
+
+    assert run(*words, "--statistic", "mymech:low").exit_code == 1
+    assert run(*words, "--statistic", "mymech:any_output").exit_code == 0
+    assert_refused(run(*words, "--statistic", "mymech:hi"), "--statistic='mymech:hi': mymech has no 'hi'")
+    assert_refused(run(*words, "--statistic", "likelihood-ratio"), "log_likelihood_ratio")
+
+
 REFUSED = [
     (["--epsilon", "1"], "name what to audit: give MODULE:CALLABLE or one of --recorded"),
     (["mymech:one", "--recorded", "d0.npy", "d1.npy", "--epsilon", "1"], "name one system only"),
+    (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--json", "d1.npy"], "d1.npy"),
+    (["mymech:one", "--d0", "1", "--d1", "1", "--claim", "c.json", "--json", "c.json"], "c.json"),
     (["--recorded", "d0.npy", "d1.npy"], "Missing option '--epsilon', or '--claim'"),
     (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--claim", "gdp:1"], "not both"),
     (["--recorded", "d0.npy", "d1.npy", "--epsilon", "1", "--d0", "1"], "--d0 can't be combined with --recorded"),
