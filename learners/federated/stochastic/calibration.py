@@ -26,7 +26,7 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
-from hockeystick.accounting.validate import boolean, integer, probability, real
+from hockeystick.accounting.validate import boolean, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
@@ -249,36 +249,3 @@ def theorem_6(setting: StochSetting, *, experts: int, epsilon: float, delta: flo
         for number, phase in enumerate(pure.phases, start=2)
     ]
     return evolve(setting, phases=tuple(phases))
-
-
-def theorem_6_trees(
-    number: int, *, clients: int, experts: int, epsilon: float, delta: float, alpha: float, beta: float
-) -> float:
-    """Returns T1 of Theorem 6 in phase p = ``number``, not rounded: it can be negative.
-
-    It is (2/3) log2(b ε sqrt(m) beta/(alpha ln(2^(p-1)/δ) ln(d))) with b = 2^(p-1)/(p-1)^2.
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    p = integer("number", number, low=2)
-    logs = _log_rounds(p, probability("delta", delta, open=True)) * math.log(arguments.experts(experts))
-    gain = real("epsilon", epsilon, low=0.0, low_open=True) * math.sqrt(integer("clients", clients, low=1))
-    ratio = real("beta", beta, low=0.0, low_open=True) / real("alpha", alpha, low=0.0, low_open=True)
-    return (p - 1 - 2.0 * math.log2(p - 1) + math.log2(gain * ratio / logs)) * 2.0 / 3.0
-
-
-def theorem_6_crossover(number: int, *, delta: float) -> float:
-    """Returns the T1 above which Theorem 6 prints less noise than Theorem 1 for the last tree of phase ``number``.
-
-    It is 2 log2(ln(2^(p-1)/δ)/4).
-
-    Raises:
-        InvalidArgumentError: an argument outside its domain.
-    """
-    return 2.0 * math.log2(_log_rounds(integer("number", number, low=2), probability("delta", delta, open=True)) / 4.0)
-
-
-def _log_rounds(number: int, delta: float) -> float:
-    """ln(2^(p-1)/δ)."""
-    return (number - 1) * math.log(2.0) - math.log(delta)

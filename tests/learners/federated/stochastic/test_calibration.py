@@ -13,8 +13,6 @@ from hockeystick.learners.federated.stochastic.calibration import (
     calibrated,
     one_release,
     theorem_6,
-    theorem_6_crossover,
-    theorem_6_trees,
 )
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.privacy_plan import places, plan, printed_claims, printed_scale
@@ -174,10 +172,15 @@ def test_delta_reduces_the_noise_of_messages() -> None:
 # --- Theorem 6 -------------------------------------------------------------------------------------------------------
 
 
+def log_rounds(number: int, delta: float) -> float:
+    """ln(2^(p-1)/δ)."""
+    return (number - 1) * math.log(2.0) - math.log(delta)
+
+
 @pytest.mark.parametrize(("number", "delta", "expected"), [(14, 1e-5, 4.7), (14, 1e-9, 5.8), (20, 1e-5, 5.3)])
 def test_theorem_6_prints_less_noise_for_deep_trees_alone(number: int, delta: float, expected: float) -> None:
     """5.4(a): for T1 > 2 log2(ln(2^(p-1)/delta)/4)."""
-    found = theorem_6_crossover(number, delta=delta)
+    found = 2.0 * math.log2(log_rounds(number, delta) / 4.0)
     assert found == pytest.approx(expected, abs=0.06)
     asked = setting((None, None, 1), low=-1.0)
     for trees in (int(found), int(found) + 1):
@@ -187,9 +190,13 @@ def test_theorem_6_prints_less_noise_for_deep_trees_alone(number: int, delta: fl
 
 
 def test_theorem_6_needs_shallow_trees() -> None:
-    """5.4(a): eps = 1, m = 10, d = 100, alpha = beta = 1, delta = 1e-6: -0.6, 1.4, 3.5 at p = 12, 16, 20."""
+    """5.4(a): eps = 1, m = 10, d = 100, alpha = beta = 1, delta = 1e-6: -0.6, 1.4, 3.5 at p = 12, 16, 20.
+
+    T1 is (2/3) log2(b eps sqrt(m) beta/(alpha ln(2^(p-1)/delta) ln(d))) with b = 2^(p-1)/(p-1)^2.
+    """
     values = [
-        theorem_6_trees(p, clients=10, experts=100, epsilon=1.0, delta=1e-6, alpha=1.0, beta=1.0) for p in (12, 16, 20)
+        2.0 / 3.0 * math.log2(2 ** (p - 1) / (p - 1) ** 2 * math.sqrt(10) / (log_rounds(p, 1e-6) * math.log(100)))
+        for p in (12, 16, 20)
     ]
     assert values == pytest.approx([-0.6, 1.4, 3.5], abs=0.06)
 
@@ -274,7 +281,3 @@ def test_theorem_6_is_of_laplace_noise_at_clients() -> None:
             theorem_6(other, experts=D, epsilon=1.0, delta=1e-5)
     with pytest.raises(InvalidArgumentError):
         theorem_6(setting(), experts=D, epsilon=1.0, delta=0.0)
-    with pytest.raises(InvalidArgumentError):
-        theorem_6_crossover(1, delta=1e-5)
-    with pytest.raises(InvalidArgumentError):
-        theorem_6_trees(12, clients=10, experts=100, epsilon=1.0, delta=1e-6, alpha=0.0, beta=1.0)
