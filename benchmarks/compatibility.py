@@ -97,10 +97,11 @@ def above_floors(versions: dict[str, str]) -> str:
 def page(outcomes: dict[str, Outcome], tests: Sequence[str] = ()) -> str:
     """Returns docs/compatibility.md."""
     command = " ".join(("python -m benchmarks.compatibility", *(("--tests", *tests) if tests else ()), "--write"))
-    which = "Some of the" if tests else "The"
-    text = f"""{which} fast tests (`pytest -m fast`) against the wheel, on every supported Python. *Newest*: the
-newest dependencies that the package admitted when this was written; *oldest*: of each direct dependency, extras for
-the tests among them, the lowest version that it admits. {platform.system()}, {platform.machine()}."""
+    which = "some of the" if tests else "the"
+    text = f"""The table has the results of {which} fast tests (`pytest -m fast`) against the wheel, on every supported
+Python. *Newest* means the newest dependencies that the package admitted when this page was written. *Oldest* means the
+lowest admitted version of each direct dependency, extras for the tests included. {platform.system()},
+{platform.machine()}."""
     parts = (f"Written by `{command}`; edit that instead.", text)
     wrapped = (textwrap.fill(" ".join(part.split()), 120, break_on_hyphens=False) for part in parts)
     rows = ["| " + " | ".join((*row.split("-"), *each)) + " |" for row, each in outcomes.items()]

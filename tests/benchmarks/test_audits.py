@@ -1,4 +1,4 @@
-"""The calibration of bounds and the stopping times: pieces are kept and add up, and a bound that is wrong is seen."""
+"""Tests of the calibration of bounds and of stopping times: saved pieces add up, and a wrong bound is detected."""
 
 from __future__ import annotations
 

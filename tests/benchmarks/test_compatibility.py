@@ -1,4 +1,4 @@
-"""The matrix of Pythons and dependencies: its rows are the package's promise, and what failed is told."""
+"""Tests of the matrix of Pythons and dependencies: its rows are the supported versions, and failures are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus of released leaks: its table is sound, its runner keeps what was drawn, and reports what fails."""
+"""Tests of the corpus of released leaks: its table is valid, and its runner stores outputs and reports failures."""
 
 from __future__ import annotations
 

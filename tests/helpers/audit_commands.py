@@ -1,4 +1,4 @@
-"""For the tests of ``audit`` and ``search``: functions to audit, and the working directory in which they lie."""
+"""Functions to audit, and their working directory, for the tests of ``audit`` and ``search``."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def folder_of_targets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def last_line(result: Result) -> str:
-    """What is said last on the standard error stream."""
+    """Returns the last line of the standard error stream."""
     return result.stderr.splitlines()[-1]
 
 
 def interrupt(*_: object) -> None:
-    """In place of what Ctrl-C stops."""
+    """Replaces the work that Ctrl-C interrupts."""
     raise KeyboardInterrupt

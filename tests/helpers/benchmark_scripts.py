@@ -1,4 +1,4 @@
-"""Scripts of benchmarks/, for the tests of them: they are not installed."""
+"""Loads scripts of benchmarks/, which are not installed, for their tests."""
 
 from __future__ import annotations
 

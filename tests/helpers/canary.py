@@ -1,4 +1,4 @@
-"""A number and a text that no error may tell, and where in an error to look for them."""
+"""A number and a text that no error may contain, and a search for them in an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def traces(error: BaseException) -> list[str]:
-    """Where the canary stands in an error, or in one that it follows from."""
+    """Returns the places of the canary in an error or in its causes."""
     found = []
     for one in chain(error):
         shown = {"str": str(one), "repr": repr(one), "args": repr(one.args), "dict": repr(vars(one))}

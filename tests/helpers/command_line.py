@@ -1,4 +1,4 @@
-"""The program run in this process, for the tests of its commands: what it writes, and how it refuses."""
+"""Runs the program in this process for the tests of its commands, with its output and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One estimator of each kind, and data that fit it."""
+"""One estimator of each kind, with suitable data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events of every kind, at parameters small and large: what laws of events are tried on."""
+"""Events of every kind with small and large parameters, for the tests of laws."""
 
 from __future__ import annotations
 

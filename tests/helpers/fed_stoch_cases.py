@@ -1,4 +1,4 @@
-"""Federated stochastic learners and losses for the tests of what they compute and of their simulations; exact laws."""
+"""Federated stochastic learners, losses and exact laws for the tests of their plays and simulations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A headless browser for tests of pages: Chromium, asked over its own pipe, without further packages.
+"""A headless browser for tests of pages: Chromium, controlled over its own pipe, without further packages.
 
 It speaks the Chrome DevTools protocol: commands and events are JSON texts with a zero byte between them.
 """
@@ -41,7 +41,7 @@ def find() -> str | None:
 
 
 class Page:
-    """One tab: what it is told to do, and everything that it reports meanwhile."""
+    """One tab, with commands to it and all events that it reports."""
 
     def __init__(self, to: int, fro: int) -> None:
         self._to, self._from, self._rest, self._number = to, fro, b"", 0
@@ -53,7 +53,7 @@ class Page:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """What the browser answers to a command."""
+        """Returns the browser's answer to a command."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -101,7 +101,7 @@ class Page:
         return [json.dumps(event["params"]) for event in self.events if event.get("method") in kinds]
 
     def requests(self) -> list[str]:
-        """Addresses that were asked for since the page was opened."""
+        """Returns the addresses that were requested since the page was opened."""
         sent = (event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent")
         return [params["request"]["url"] for params in sent]
 

@@ -1,8 +1,8 @@
-"""Every public class and function that takes data: how one is made, and what good data look like.
+"""All public classes and functions that take data: how to construct one, and good data for it.
 
 ``ROWS`` names the arguments that hold data. The canary test gives bad ones to every public method that has such an
-argument, and finds the other arguments in ``FILL``. ``EXEMPT`` says of arguments that are merely called like data why
-they are none.
+argument, and finds the other arguments in ``FILL``. ``EXEMPT`` gives the reason for arguments that have the name of
+data but are not data.
 """
 
 from __future__ import annotations

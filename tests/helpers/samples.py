@@ -53,7 +53,7 @@ def chi_square_of_outcomes(
 
 
 def least_mean(values: NDArray[np.float64], *, false_alarm: float = 1e-6) -> float:
-    """What the mean is at least, by Student's t, for values that are near to normal, as means of runs are."""
+    """Returns a lower bound on the mean by Student's t, for nearly normal values such as means of runs."""
     spread = stats.t.isf(false_alarm, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
     return float(values.mean() - spread)
 

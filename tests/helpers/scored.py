@@ -1,4 +1,4 @@
-"""Targets of audits: scores of what a mechanism publishes, and the entries of one release."""
+"""Audit targets: scores of a mechanism's outputs, and the entries of one release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hockeystick.mechanisms import SimulationNoise
 
 @frozen
 class Scored:
-    """Runs of ``simulated``, each told by its score alone."""
+    """Runs of ``simulated``, each reduced to its score."""
 
     simulated: Callable[[Any, np.random.Generator, int], NDArray[np.float64]]
     score: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -24,7 +24,7 @@ class Scored:
 
 
 def scored(mechanism: Any) -> Scored:
-    """A mechanism told by the log-likelihood ratio of its worst neighbours, the best score there is."""
+    """A mechanism reduced to the log-likelihood ratio of its worst neighbours, which is the best score."""
     pair = mechanism.worst_case_neighbours()
     return Scored(mechanism.simulate, lambda out: mechanism.log_likelihood_ratio(out, *pair))
 

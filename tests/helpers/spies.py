@@ -1,4 +1,4 @@
-"""Functions that are watched while they do what they always do."""
+"""Functions whose calls are recorded while they work as usual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facade keeps what it promises, type checkers see what there is, and nothing is loaded before its use."""
+"""Tests of the facade: its public names, type checkers, and lazy loading."""
 
 from __future__ import annotations
 

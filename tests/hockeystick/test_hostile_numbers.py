@@ -1,4 +1,4 @@
-"""Numbers of odd kinds and sizes: what takes a number refuses them by a typed error that can be read, or takes them.
+"""Tests of numbers of odd kinds and sizes: every argument accepts them, or refuses them by a readable typed error.
 
 Too many digits for Python to write, signalling NaN, floats of more than 64 bits, masked and ragged arrays, bools,
 texts: they are put in the place of every number that a public class of events, mechanisms or learners is made of, and
@@ -37,7 +37,7 @@ HOSTILE: tuple[Any, ...] = (
 
 
 def outcome(call: Any) -> str | None:
-    """What is wrong with how a call ends; None where it returns, or refuses in words."""
+    """Returns the fault in the end of a call; None if it returns or raises a readable typed error."""
     try:
         call()
     except HockeystickError as error:
@@ -162,7 +162,7 @@ def test_an_array_is_finite_and_as_it_was_given_or_refused(value: Any, dtype: An
 
 
 def test_masked_entries_are_not_read() -> None:
-    """numpy hands out what stands behind a mask: numbers that somebody has crossed out."""
+    """numpy returns the masked numbers, which the caller has marked as invalid."""
     hidden = np.ma.array([[0.5, 0.9], [0.5, 0.5]], mask=[[False, True], [False, False]])
     learner = learners.LazyExperts(rounds=2, experts=2, learning_rate=0.1, fake_switch_probability=0.1)
     for refused in (

@@ -1,4 +1,4 @@
-"""No error about data tells the data: every public method that takes some is given bad ones with a canary in them.
+"""Tests that no error about data shows the data: every public method that takes data gets bad data with a canary.
 
 What an error holds is looked at in full: its text, its attributes, its pickle, and those of its cause and context; and
 so are warnings and the log.
@@ -29,7 +29,7 @@ from hockeystick.accounting import HockeystickError, InvalidArgumentError, Inval
 
 
 class Record:
-    """An object of somebody's own, whose text tells everything."""
+    """A user-defined object whose text shows everything."""
 
     def __repr__(self) -> str:
         return str(TEXT)

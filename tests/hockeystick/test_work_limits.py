@@ -1,6 +1,5 @@
-"""Every call ends, or refuses by a typed error, whatever numbers of its domain it is given.
-
-No time is measured: what is counted are calls of the part that did the endless work, or the numbers that were made.
+"""Tests that every call ends or raises a typed error for all numbers of its domain. No time is measured: the tests
+count calls of the part that did the endless work, or the generated numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bad input never yields a number: every mechanism refuses it with an error that names the argument."""
+"""Tests that bad input never yields a number: every mechanism refuses it with an error that names the argument."""
 
 from __future__ import annotations
 

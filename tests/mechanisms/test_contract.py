@@ -1,4 +1,4 @@
-"""What all mechanisms have in common: the protocol, the refusal to release, and a cost that an audit can't refute."""
+"""Tests of all mechanisms: the protocol, the refusal to release, and a cost that an audit does not refute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases are charged before they are drawn, in whichever ledger is given, and say so if they were simulated."""
+"""Tests that releases are charged to the given ledger before they are drawn, and are marked if they were simulated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor of coverage: reports just above and just below it, and reports that can't tell."""
+"""Tests of the coverage floor: reports just above and just below it, and incomplete reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the documentation site is built from: names on API pages, figures from scripts, and the check of what was built.
+"""Tests of the sources of the documentation site: names on API pages, figures from scripts, and the check of the built
+site.
 
 The site itself is built by .ci/run, where warnings are errors; nothing here needs the extra ``docs``.
 """

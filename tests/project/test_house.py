@@ -1,4 +1,4 @@
-"""The house: folders are small, imports point down the floors, and nothing imports itself by a detour."""
+"""Tests of the structure: folders are small, imports point down the layers, and no module imports itself indirectly."""
 
 from __future__ import annotations
 

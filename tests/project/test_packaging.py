@@ -1,4 +1,4 @@
-"""What is packaged is what the repository holds, and the README's commands are the ones that CI runs."""
+"""Tests that the package has the files of the repository, and that CI runs the README's commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Properties are tried on the same examples in every run, whatever ran before in the same process."""
+"""Tests that hypothesis uses the same examples in every run, whatever ran before in the same process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of the calibration benchmark: its counts are those of its rows."""
+"""Tests that the counts on the page of the calibration benchmark agree with its rows."""
 
 from benchmark_scripts import benchmark
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.accountants.rate``: what it prints and writes, which ε is too small, and how it exits."""
+"""``python -m benchmarks.accountants.rate``: its output and files, too small values of ε, and its exit status."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_accountant_that_is_not_invalid_ends_well(module: Path) -> None:
 
 
 def test_without_names_all_are_rated(tmp_path: Path) -> None:
-    """How others' are judged is up to them; a Rényi bound is sound, and looser than ours."""
+    """A Rényi bound is sound, and looser than the built-in accountant."""
     status = script.main(["--quick", "--json", str(tmp_path / "found.json")])
 
     found = strict_json((tmp_path / "found.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Rating of accountants: what is taken for the truth, against other derivations; wrong accountants, which are seen."""
+"""Tests of the rating of accountants: the reference values against other derivations, and wrong accountants."""
 
 from __future__ import annotations
 
@@ -142,7 +142,8 @@ def test_one_laplace_release_by_its_integral() -> None:
 
 
 def test_the_set_of_compositions_is_as_described() -> None:
-    """Names are unique, all sources of truth occur, also in a quick look, and nothing is computed until it is asked."""
+    """Names are unique, all kinds of reference occur even in a quick run, and nothing is computed before it is
+    needed."""
     compositions = known_compositions()
     assert len(KNOWN) == len(compositions) > 20
     assert all(0 <= one.delta < 1 for one in compositions)

@@ -1,4 +1,4 @@
-"""The grid of sampled Gaussians: its command runs cells in processes of their own, beside a reference."""
+"""Tests of the grid of sampled Gaussians: its command runs cells in separate processes, with a reference."""
 
 import json
 import os

@@ -129,7 +129,7 @@ def test_a_tight_mechanism_is_refuted_at_most_at_the_stated_rate(mechanism: str,
 
 @pytest.mark.parametrize("mechanism", TIGHT)
 def test_a_slightly_untight_mechanism_fails_the_calibration(mechanism: str) -> None:
-    """The calibration is no formality: the same audits of a claim 40 % too small are counted as too many."""
+    """The calibration has power: the same audits of a claim that is 40 % too small are counted as too many."""
     sample, claim = TIGHT[mechanism]
     too_small = Claim(0.6 * claim.epsilon, 0.6 * claim.delta, also=[(0.6 * e, 0.6 * d) for e, d in claim.also])
     assert not keeps_its_level((one.refuted for one in verdicts(sample, 3, too_small, 0.05)), 0.05)

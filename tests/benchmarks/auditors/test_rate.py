@@ -1,4 +1,4 @@
-"""``python -m benchmarks.auditors.rate``: what it prints, keeps, resumes and how it exits."""
+"""``python -m benchmarks.auditors.rate``: its output, its saved results, resuming, and its exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The audit of auditors: its targets are what they say, and it tells valid estimators from invalid ones."""
+"""Tests of the rating of auditors: its targets have their stated laws, and it distinguishes valid from invalid
+estimators."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def never(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.random.Generator
 
 
 def unsplit(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.random.Generator) -> tuple[bool, float]:
-    """Our own audit, but the event is chosen on the samples that bound it."""
+    """The built-in audit, but with the event chosen on the samples that bound it."""
     book, n = Codebook(), len(s0)
     tables = read(s0, n, book, vectorised=True), read(s1, n, book, vectorised=True)
     evidence = Evidence.of(tables, tuple(book.layouts), None)
@@ -65,7 +66,7 @@ def gaussian_distance(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.rand
 
 
 def fair_coin(s0: Any, s1: Any, claim: Claim, alpha: float, rng: np.random.Generator) -> tuple[bool, float]:
-    """Looks at nothing and keeps the level by chance alone."""
+    """Ignores the samples and keeps the level by chance alone."""
     return bool(rng.random() < alpha / 2), 0.0
 
 

@@ -1,4 +1,4 @@
-"""The experiments of online distribution learning at small sizes: their numbers, and what they say of them."""
+"""Tests of the experiments of online distribution learning at small sizes: their numbers and checks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_printed_claims_are_refuted() -> None:
 
 
 def test_a_failed_refutation_is_reported() -> None:
-    """Twin: where the mixture's range is used, the claim is true, and the experiment would say so."""
+    """Twin: with the mixture's range the claim is true, and the experiment reports that."""
     module = script("distribution.dist_refutations")
     found = module.refuted(2, 100, 100)
     assert found["exact"]["mixture"] <= 1.0 + 1e-12 < found["printed"]
@@ -132,7 +132,7 @@ def test_the_lower_bound_experiment_holds() -> None:
 
 
 def test_a_channel_with_too_much_information_is_detected() -> None:
-    """Twin: labels themselves tell more than any private channel may."""
+    """Twin: the labels themselves have more information than any private channel may have."""
     module = script("distribution.dist_lower_bound")
     hard = module.HadamardClass(module.PAIRS, lean=module.LEAN)
     assert hard.information(np.eye(8)) > hard.information_bound(0.1) > module.told("one bit", 0.1)["told"]

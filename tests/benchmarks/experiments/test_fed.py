@@ -1,4 +1,4 @@
-"""The federated experiments at small sizes: their parts, what they report, and how they are written."""
+"""Tests of the federated experiments at small sizes: their parts and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The divergence estimators' experiments at small sizes: their numbers, and what they say of them."""
+"""Tests of the experiments of divergence estimators at small sizes: their numbers and checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan() -> QueryAverage:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 6.0])
 @pytest.mark.parametrize("delta", [1e-5, 0.05])
 def test_noise_is_that_of_the_estimators(epsilon: float, delta: float) -> None:
-    """The experiments' formulas for the noise are what calibrated estimators have."""
+    """The experiments' formulas for the noise agree with calibrated estimators."""
     average = plan()
     for lam in (0.1, 1.0):
         for auto in (True, False):

@@ -1,4 +1,4 @@
-"""The lazy learner's experiments at small sizes: their numbers, what they say of them, and how they are written."""
+"""Tests of the lazy learner's experiments at small sizes: their numbers, checks and reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments on how the lazy learner's regret grows, and on the exact regrets behind them, at small sizes."""
+"""Tests of the experiments on the growth of the lazy learner's regret at small sizes, and of the exact regrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The frame of the experiments: every experiment is on its page of docs/, and results survive an interruption."""
+"""Tests of the frame of the experiments: every experiment is on its page of docs/, and results survive an
+interruption."""
 
 from __future__ import annotations
 

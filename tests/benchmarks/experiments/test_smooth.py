@@ -1,4 +1,4 @@
-"""The experiments of smoothed learning and private query release at small sizes: their numbers, and what they say."""
+"""Tests of the experiments of smoothed learning and private query release at small sizes: their numbers and checks."""
 
 from __future__ import annotations
 

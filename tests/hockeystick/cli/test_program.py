@@ -1,4 +1,5 @@
-"""The command line as a whole: exit statuses, one-line errors, streams, what --help loads, Ctrl-C, closed pipes."""
+"""Tests of the command line as a whole: exit statuses, one-line errors, streams, imports of --help, Ctrl-C, closed
+pipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line must not lose, mix up or tell: inputs, outputs, checkpoints, private numbers."""
+"""Tests that the command line does not lose, mix up or reveal inputs, outputs, checkpoints and private numbers."""
 
 from __future__ import annotations
 

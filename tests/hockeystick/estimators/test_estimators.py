@@ -1,4 +1,4 @@
-"""Learners as scikit-learn estimators: its conventions, their guarantees, and that they learn."""
+"""Tests of the scikit-learn estimators: conventions, guarantees and accuracy."""
 
 from __future__ import annotations
 

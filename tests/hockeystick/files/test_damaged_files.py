@@ -1,8 +1,8 @@
-"""Files that are damaged, or hold something else: every reader refuses them by its own error, which tells no record.
+"""Tests of damaged and wrong files: every reader refuses them by its own error, which shows no record.
 
-Of a small sound file 200 mutations are read, by seed: bytes changed, cut out, put twice, or cut off. What the reader
-takes for sound is its business; what it refuses has to be a HockeystickError without a trace of the canary, which is
-what the files hold.
+Of a small sound file 200 mutations are read, by seed: bytes changed, cut out, put twice, or cut off. The reader may
+accept a mutation. If it refuses one, the error has to be a HockeystickError without a trace of the canary, the content
+of the files.
 """
 
 from __future__ import annotations

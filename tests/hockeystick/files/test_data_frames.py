@@ -1,4 +1,4 @@
-"""Data frames in place of files: the same tables, whoever made them, and never shown in an error."""
+"""Tests of data frames in place of files: the same tables from every library, and never shown in an error."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_dates_are_windows(make: Any) -> None:
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_frames_are_never_shown(make: Any) -> None:
-    """Nor is what stands in them, in any error."""
+    """No error shows the values in them either."""
     reference = Reference(("a", "b"), np.array([0.5, 0.5]))
     frame = make({"symbol": ["a", SECRET], "client": ["x", SECRET], "age": [1.0, 2.0]})
     attempts = [

@@ -1,4 +1,4 @@
-"""MODULE:CALLABLE and data arguments: what loads, and what every kind of bad input is told."""
+"""Tests of MODULE:CALLABLE and data arguments: loading, and the errors for every kind of bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of symbols: what is read from CSV and Parquet, how records are capped, and errors that tell no record."""
+"""Tests of tables of symbols: reading CSV and Parquet, capping records, and errors that show no record."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_counts_of_records(tmp_path: Path) -> None:
 
 
 def test_bad_counts_are_refused(tmp_path: Path) -> None:
-    """By its place alone; what stands there is not told."""
+    """The error gives only the place and not the content."""
     wrong = ["-1", "1.5", "nan", "inf", SECRET, "1_000", "2147483648", "9" * 5000, "1e2", "\u0663", "0x1"]
     path = str(tmp_path / "counts.csv")
     for count in wrong:

@@ -1,4 +1,5 @@
-"""Every learner's result holds the graph that its ε is certified by, and its report draws it, without computing."""
+"""Tests that every learner's result has the graph that certifies its ε, and that its report draws it without
+computing."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_a_file_of_an_earlier_version_has_a_report_without_a_picture(learner: st
 
 
 def test_costs_are_those_of_the_threat_model(reference: Path) -> None:
-    """Against a server that sees messages, each message costs more than what is played does."""
+    """Against a server that sees messages, each message costs more than the plays."""
     output, server = (
         result_of(*f"run fed-stoch {FED} --noise laplace --known-order --threat-model {view}".split())
         for view in ("output", "server")

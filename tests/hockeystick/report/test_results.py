@@ -1,4 +1,4 @@
-"""Reports: numbers rounded away from the truth, strict JSON, plots, and pages that stand alone."""
+"""Tests of reports: numbers rounded in the safe direction, strict JSON, plots, and self-contained pages."""
 
 from __future__ import annotations
 

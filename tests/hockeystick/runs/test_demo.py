@@ -1,4 +1,4 @@
-"""The demonstration: its data, its refusals, and what it finds."""
+"""Tests of the demonstration: its data, its refusals and its results."""
 
 from __future__ import annotations
 

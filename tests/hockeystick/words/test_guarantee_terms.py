@@ -1,4 +1,4 @@
-"""The line that says what an ε is about: relation, how far one record moves what is read, and the sampling."""
+"""Tests of the line that states the terms of an ε: relation, distance moved by one record, and sampling."""
 
 from __future__ import annotations
 

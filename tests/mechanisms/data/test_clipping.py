@@ -1,4 +1,4 @@
-"""Clipping and bounded contributions: stability by brute force over all small data sets, to the last bit."""
+"""Tests of clipping and bounded contributions: stability by brute force over all small data sets, to the last bit."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_sums_are_exact_where_floating_point_is_not(numbers, extra) -> None:
 
 
 def test_a_sum_of_floats_exceeds_its_sensitivity() -> None:
-    """What the grid is for: numbers in [0, 0.1], added one after the other in floats."""
+    """Without the grid, numbers in [0, 0.1] that are added one after the other in floats exceed the sensitivity."""
     sums = list(itertools.accumulate([0.1] * 50))
     assert max(Fraction(b) - Fraction(a) for a, b in itertools.pairwise(sums)) > Fraction(0.1)
     ours = [Fraction(ClippedSum(0.0, 0.1)([0.1] * n)) for n in range(50)]
@@ -287,7 +287,7 @@ def test_bounded_contributions_attain_their_stability(most, public) -> None:
 
 @pytest.mark.statistical
 def test_unstable_selections_violate_the_bound() -> None:
-    """One random number for each row of the data, and leaving out whoever has too much: neither keeps the bound."""
+    """One random number per row, and dropping persons with too many records: both violate the bound."""
 
     def by_position(data):
         return BoundedContribution(2)(persons_of(data), priorities=np.random.default_rng(604).permutation(len(data)))

@@ -1,4 +1,4 @@
-"""Mechanisms charged for groups: the cost covers what groups can do, and calibration meets its target."""
+"""Tests of mechanisms charged for groups: the cost covers all changes by a group, and calibration meets its target."""
 
 from __future__ import annotations
 

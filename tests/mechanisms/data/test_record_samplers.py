@@ -1,4 +1,4 @@
-"""Samplers and noisy sums of samples: their law by enumeration, their cost by quadrature; false ones are refuted."""
+"""Tests of samplers and noisy sums of samples: law by enumeration, cost by quadrature, and refuted mutants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Discrete Gaussian shares: the noise that a target takes, the factor, and the law of a sum."""
+"""Tests of discrete Gaussian shares: the noise for a target, the factor, and the law of a sum."""
 
 from __future__ import annotations
 

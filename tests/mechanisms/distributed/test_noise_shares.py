@@ -1,4 +1,4 @@
-"""Shares of whole-number noise: each share's law, the law and the cost of their sum, and dropout."""
+"""Tests of shares of integer noise: each share's law, the law and the cost of their sum, and dropout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pólya shares: what dropout costs, and the noise that a target takes."""
+"""Tests of Pólya shares: the cost of dropout, and the noise for a target."""
 
 from __future__ import annotations
 

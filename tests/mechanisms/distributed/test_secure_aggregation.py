@@ -1,4 +1,4 @@
-"""Secure aggregation: the masked sum is the ideal one, messages look uniform, dropouts, and wrapping around."""
+"""Tests of secure aggregation: the masked sum is the ideal one, messages are uniform, dropouts, and wrapping around."""
 
 from __future__ import annotations
 

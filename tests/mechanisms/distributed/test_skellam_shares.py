@@ -1,4 +1,4 @@
-"""Skellam shares: the noise that a target takes."""
+"""Tests of Skellam shares: the noise for a target."""
 
 from __future__ import annotations
 

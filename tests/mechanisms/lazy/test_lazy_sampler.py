@@ -1,4 +1,4 @@
-"""A lazy walk: the law of its transcripts, and what it states as their cost."""
+"""Tests of a lazy walk: the law of its transcripts, and their stated cost."""
 
 from __future__ import annotations
 
@@ -164,7 +164,8 @@ def test_cost_covers_every_transcript(plan: LazySampler) -> None:
 
 
 def test_without_the_full_first_draw_the_cost_would_be_too_small() -> None:
-    """The draw on the decision's own branch is no visible mixture: its coin has told the worlds apart already."""
+    """The draw on the decision's own branch is not a visible mixture: its coin has already distinguished the data
+    sets."""
     draw = ExponentialMechanism(1.0, sensitivity=0.1).event()
     plan = LazySampler(LazySwitch.dartboard(0.05, sensitivity=0.1, lowest=-0.1), draw, boundaries=1)
     p, q = (law(plan, np.array([row, [0.0, 0.0]])) for row in ([1.0, 0.0], [0.0, 1.0]))

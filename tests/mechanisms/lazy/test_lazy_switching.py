@@ -1,4 +1,4 @@
-"""Correlated lazy switching: the coin it tosses and the cost of showing how the coin fell."""
+"""Tests of correlated lazy switching: its coin, and the cost of publishing the outcome."""
 
 from __future__ import annotations
 

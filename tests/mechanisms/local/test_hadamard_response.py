@@ -1,4 +1,5 @@
-"""Hadamard response: the law of its reports, simulated and released, the cost, and frequencies from reports."""
+"""Tests of Hadamard response: the law of its reports, simulated and released, the cost, and frequencies from
+reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one-bit channel: its law, simulated and released, its cost, and what its bits are worth."""
+"""Tests of the one-bit channel: its law, simulated and released, its cost, and decoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Randomised response: the law it simulates, the cost it states, and frequencies estimated from reports."""
+"""Tests of randomised response: its law, its cost, and frequencies estimated from reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Unary encoding: the law of its reports, simulated and released, the cost, and frequencies estimated from reports."""
+"""Tests of unary encoding: the law of its reports, simulated and released, the cost, and frequencies estimated from
+reports."""
 
 from __future__ import annotations
 

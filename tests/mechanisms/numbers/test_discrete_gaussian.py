@@ -1,4 +1,4 @@
-"""The discrete Gaussian mechanism: its cost by enumeration, its law, what it releases, and its calibration."""
+"""Tests of the discrete Gaussian mechanism: cost by enumeration, law, releases, and calibration."""
 
 from __future__ import annotations
 

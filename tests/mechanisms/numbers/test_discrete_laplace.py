@@ -1,4 +1,4 @@
-"""The discrete Laplace mechanism: its cost by enumeration, its law, what it releases, and its calibration."""
+"""Tests of the discrete Laplace mechanism: cost by enumeration, law, releases, and calibration."""
 
 from __future__ import annotations
 

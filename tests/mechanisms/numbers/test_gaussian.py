@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: the law it simulates, the cost it states, and its analytic calibration."""
+"""Tests of the Gaussian mechanism: its law, its cost, and its analytic calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Laplace mechanism: the law it simulates, the cost it states, and its calibration."""
+"""Tests of the Laplace mechanism: its law, its cost, and its calibration."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_accuracy_is_the_exact_quantile(beta: float, entries: int) -> None:
 
 
 def test_an_epsilon_that_no_event_can_have_is_refused():
-    """The least noise for it would be beyond what events can say, and a search for it without end."""
+    """The least noise would be outside the domain of events, and the search would not end."""
     with pytest.raises(InvalidArgumentError, match="epsilon"):
         Laplace.calibrated(epsilon=1e-200)
     assert Laplace.calibrated(epsilon=1e-80).event().pure_epsilon() <= 1e-80

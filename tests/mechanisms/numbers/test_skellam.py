@@ -1,4 +1,4 @@
-"""The Skellam mechanism: its cost by enumeration, its law, what it releases, and its calibration."""
+"""Tests of the Skellam mechanism: cost by enumeration, law, releases, and calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The staircase mechanism: its cost, the exact law of what is released, and its accuracy."""
+"""Tests of the staircase mechanism: its cost, the exact law of releases, and its accuracy."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_event_covers_releases(epsilon: float, gamma: float, period: int) ->
 @pytest.mark.statistical
 @pytest.mark.parametrize("records", [1, 2, 5])
 def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
-    """What rounding does to the ratio of the levels is on the safe side."""
+    """Rounding changes the ratio of the levels only in the safe direction."""
     for gamma in (0.0, 0.1, 0.3, 0.5, 0.8, 1.0):
         for t in (0.0, 0.2, 1.0, 2.5):
             costs = [

@@ -97,7 +97,7 @@ class Dice(IntegerLaw):
 
 
 class Scripted:
-    """Words that are known beforehand, and how many were asked for."""
+    """Fixed random words, with a count of those that were used."""
 
     def __init__(self, *words: int) -> None:
         self.words: Iterator[int] = iter(words)

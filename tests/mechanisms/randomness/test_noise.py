@@ -1,4 +1,4 @@
-"""The two sources of noise: their laws, exact coins and uniform numbers; nothing stands in for a secure one."""
+"""Tests of the two sources of noise: laws, exact coins and uniform numbers, and no fallback for the secure one."""
 
 from __future__ import annotations
 

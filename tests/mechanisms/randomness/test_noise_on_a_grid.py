@@ -1,4 +1,4 @@
-"""Real-valued mechanisms released on a grid: the noise is raised enough, and no more than that."""
+"""Tests of real-valued mechanisms released on a grid: the noise is raised exactly enough."""
 
 import math
 

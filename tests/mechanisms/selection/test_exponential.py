@@ -1,4 +1,4 @@
-"""The exponential mechanism: the law that it simulates and releases, and the bounded range it states."""
+"""Tests of the exponential mechanism: the law of simulations and releases, and its bounded range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Report-noisy-max with each noise: the law that it simulates and releases, the cost it states, and its accuracy."""
+"""Tests of report-noisy-max with each noise: the law of simulations and releases, its cost, and its accuracy."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: 
 
 @pytest.mark.statistical
 def test_equal_scores_are_never_tied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal in their first digits they are told apart by later ones, never by their place in the list."""
+    """Scores with equal first digits are compared by later digits, never by their place in the list."""
     monkeypatch.setattr(common, "DIGITS", 0)
     for noise in ("laplace", "exponential"):
         source = SimulationNoise(336)

@@ -1,4 +1,4 @@
-"""Permute-and-flip: the law that it simulates and releases, the cost it states, and its accuracy."""
+"""Tests of permute-and-flip: the law of simulations and releases, its cost, and its accuracy."""
 
 from __future__ import annotations
 

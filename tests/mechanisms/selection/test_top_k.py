@@ -1,4 +1,4 @@
-"""The top k by Gumbel noise: the law that it simulates and releases, the cost it states, and its accuracy."""
+"""Tests of the top k by Gumbel noise: the law of simulations and releases, its cost, and its accuracy."""
 
 from __future__ import annotations
 

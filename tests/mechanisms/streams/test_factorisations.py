@@ -1,4 +1,4 @@
-"""Factorisations: their algebra and sensitivity by brute force, and their errors between the known bounds."""
+"""Tests of factorisations: algebra and sensitivity by brute force, and errors between the known bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The matrix mechanism: the law of its answers against brute-force covariances, and its cost; broken twins refuted."""
+"""Tests of the matrix mechanism: the law of its answers against brute-force covariances, its cost, and refuted
+mutants."""
 
 from __future__ import annotations
 
@@ -269,7 +270,7 @@ class TestMutants:
     mechanism = MatrixMechanism(square_root(16), 2.0)
 
     def test_a_forgotten_column_is_refuted(self) -> None:
-        """Charged as if a record touched the measurement of its own step alone."""
+        """A mutant that is charged as if a record affected only the measurement of its own step."""
         diagonal = evolve(self.mechanism, factorisation=identity(16))
         assert refuted(diagonal, scored(self.mechanism), neighbours=self.mechanism.worst_case_neighbours(), rng=517)
 
@@ -282,7 +283,7 @@ class TestMutants:
 
     @pytest.mark.statistical
     def test_noise_that_starts_anew_at_every_step_is_refuted(self) -> None:
-        """Each answer has the right marginal law; together they say more than is paid for."""
+        """Each answer has the right marginal law, but together they cost more than is charged."""
         variances = self.mechanism.variances()
 
         def fresh(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:

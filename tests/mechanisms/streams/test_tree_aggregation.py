@@ -1,4 +1,4 @@
-"""Tree aggregation: its linear algebra by brute force, its answers' law, and its cost; broken twins are refuted."""
+"""Tests of tree aggregation: linear algebra by brute force, the law of answers, its cost, and refuted mutants."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ class TestMutants:
 
     @pytest.mark.statistical
     def test_fresh_noise_for_every_prefix_is_refuted(self) -> None:
-        """Each answer has the right marginal law; together they tell of step 0 with μ² = Σ 1/ones(t)."""
+        """Each answer has the right marginal law; together they reveal step 0 with μ² = Σ 1/ones(t)."""
         variances = self.mechanism.variances()
 
         def fresh(value: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""AboveThreshold: the law it simulates, the cost it states, and why the known broken variants do not have that cost."""
+"""Tests of AboveThreshold: its law, its cost, and the known broken variants, which exceed that cost."""
 
 from __future__ import annotations
 

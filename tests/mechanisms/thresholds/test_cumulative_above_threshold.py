@@ -1,4 +1,4 @@
-"""Running sums against a noisy threshold: its law, its cost, and what breaks it."""
+"""Tests of running sums against a noisy threshold: law, cost, and broken variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AboveThreshold with Gaussian noise: its law, simulated and released, and its cost."""
+"""Tests of AboveThreshold with Gaussian noise: its law, simulated and released, and its cost."""
 
 from __future__ import annotations
 

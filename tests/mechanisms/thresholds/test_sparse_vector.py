@@ -1,4 +1,4 @@
-"""Sparse vector with redrawn thresholds and numeric answers: its law, its cost, and the variants that break it."""
+"""Tests of sparse vector with redrawn thresholds and numeric answers: law, cost, and broken variants."""
 
 from __future__ import annotations
 

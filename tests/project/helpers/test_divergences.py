@@ -1,4 +1,4 @@
-"""Divergences by sums, against quadrature, every event there is, and mpmath."""
+"""Tests of divergences by sums against quadrature, all events, and mpmath."""
 
 from __future__ import annotations
 

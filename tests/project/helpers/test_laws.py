@@ -1,4 +1,4 @@
-"""Masses of integer noise against mpmath, scipy, and sums of simpler laws."""
+"""Tests of masses of integer noise against mpmath, scipy, and sums of simpler laws."""
 
 from __future__ import annotations
 

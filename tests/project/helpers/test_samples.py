@@ -1,4 +1,4 @@
-"""The p-values' own law where the truth is known, and what they must notice."""
+"""Tests of the law of the p-values for a known truth, and of their power."""
 
 from __future__ import annotations
 

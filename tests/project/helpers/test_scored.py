@@ -1,4 +1,4 @@
-"""A release at once has one entry for each run, with noise of its own, and repeats with the seed."""
+"""Tests that a batch release has one entry per run with independent noise, and repeats with the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is watched answers as before, and every call is seen."""
+"""Tests that spied functions work as before, and that every call is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hockeystick account``: what it prints, its JSON, and bad graphs."""
+"""Tests of ``hockeystick account``: its output, its JSON, and bad graphs."""
 
 from __future__ import annotations
 

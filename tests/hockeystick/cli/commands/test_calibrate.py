@@ -1,4 +1,4 @@
-"""``hockeystick calibrate``: closed forms, graphs with an open number, and what is refused."""
+"""Tests of ``hockeystick calibrate``: closed forms, graphs with an open number, and refused options."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_a_clip_in_batches_of_fixed_size_counts_twice() -> None:
 
 @pytest.mark.statistical
 def test_calibrate_and_the_accountant_agree_on_one_training_run() -> None:
-    """What a person types who trains on 256 of 60,000 records, and dp-accounting's own event of it."""
+    """The command for a training run on 256 of 60,000 records agrees with dp-accounting's event."""
     plain = found(
         *("gaussian", "--batch", 256, "--population", 60000, "--clip", 1),
         *("--epsilon", 3, "--delta", 1e-5, "--count", 2343),

@@ -1,4 +1,4 @@
-"""``hockeystick catalogue``: its list, its judgement and exit statuses, going on, workers, and bad input.
+"""Tests of ``hockeystick catalogue``: its list, verdicts and exit statuses, resuming, workers, and bad input.
 
 False alarms: all correct cases together are refuted with probability at most 1e-6, as stated in each run.
 """

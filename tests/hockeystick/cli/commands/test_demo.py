@@ -1,4 +1,4 @@
-"""``hockeystick demo``: the real thing once, and its exit statuses and errors with a result made by hand."""
+"""Tests of ``hockeystick demo``: one real run, and its exit statuses and errors with a made-up result."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Audited:
 
 
 class Demonstration:
-    """What the command reads of a demonstration's result."""
+    """The part of a demonstration's result that the command reads."""
 
     def __init__(self, correct: str, broken: str) -> None:
         self.audits = (Audited(None, correct), Audited("no fake switches", broken))

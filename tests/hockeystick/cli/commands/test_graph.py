@@ -1,4 +1,4 @@
-"""``hockeystick graph``: the tree, drawings to files and pipes, threat models, and what is refused."""
+"""Tests of ``hockeystick graph``: the tree, drawings to files and pipes, threat models, and refused options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``hockeystick kl``: estimates, watches and plans from tables, their JSON and reports, what is refused and hidden."""
+"""Tests of ``hockeystick kl``: estimates, watches and plans from tables, their JSON and reports, refused and hidden
+values."""
 
 from __future__ import annotations
 
@@ -130,7 +131,7 @@ def test_noise_of_counts_by_first_order(tables: list[str]) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("model", ["trusted", "aggregated", "dist"])
 def test_all_symbols_are_collected_if_there_are_enough_draws(tables: list[str], model: str) -> None:
-    """Nothing is sampled then, and the result says so; of fewer draws it says how far they may be off."""
+    """Nothing is sampled in that case, and the result says so; for fewer draws it states their deviation."""
     found = result_of(*tables, *TARGET, "--model", model, "--samples", "4")
     assert found["parameters"]["symbols asked for"] == 4 and found["sampling_deviation"] == 0.0
     if model == "trusted":
@@ -212,7 +213,7 @@ def test_unknown_symbols_are_refused_or_pooled(tables: list[str], tmp_path: Path
 
 @pytest.mark.statistical
 def test_results_for_neighbours_differ_only_in_published_values(tables: list[str], tmp_path: Path) -> None:
-    """Nothing in the result tells of a symbol but by way of what is published: by comparison of two data sets."""
+    """The result depends on a symbol only through published values, as a comparison of two data sets shows."""
     path = tmp_path / "C.csv"
     everything = path.read_text()
     few = "--samples 3"  # of four symbols
@@ -286,7 +287,7 @@ def test_a_watch_is_released(tables: list[str], monkeypatch: pytest.MonkeyPatch)
 
 
 def test_more_windows_than_the_budget_is_for(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Refused before anything is drawn: two paid looks of three would be shown to nobody."""
+    """The file is refused before anything is drawn; otherwise two of three charged windows would never be shown."""
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("it has begun")
@@ -339,7 +340,7 @@ def test_a_large_delta_is_warned_of(tables: list[str]) -> None:
 
 @pytest.fixture
 def counts(tables: list[str], tmp_path: Path) -> list[str]:
-    """The same records as in ``tables``, some of them on one line, and a column that nobody reads."""
+    """The same records as in ``tables``, some of them on one line, and an unused column."""
     lines = Path(tables[3]).read_text().splitlines()[1:]
     many = {line: lines.count(line) for line in dict.fromkeys(lines)}
     path = tmp_path / "N.csv"
@@ -349,7 +350,7 @@ def counts(tables: list[str], tmp_path: Path) -> list[str]:
 
 @pytest.mark.statistical
 def test_a_line_may_stand_for_many_records(tables: list[str], counts: list[str]) -> None:
-    """Whatever is asked: as if each record had a line of its own."""
+    """Every result is the same as if each record had its own line."""
     for more in ([], WATCH, [*WATCH, "--alarms", "1"]):
         one, many = (result_of(*each, *TARGET, *more) for each in (tables, counts))
         assert one.pop("data") != many.pop("data")

@@ -1,4 +1,4 @@
-"""``hockeystick release``: plans, simulations, releases, what is written, refused and hidden."""
+"""Tests of ``hockeystick release``: plans, simulations, releases, written files, refused and hidden values."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_simulation_is_the_librarys_and_writes_its_files(table: str, tmp_path:
 
 
 def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
-    """None as planned, and the run's own by what it measured; the report says both."""
+    """The plan has no bound, and the run has a measured one; the report states both."""
     options = [*AGE, *TARGET, "--output", "last", "--replay", "2"]
     assert result_of(*options, "--plan", "--records", str(N))["error_bound"] is None
     found = result_of("--data", table, *options, "--simulate")

@@ -1,4 +1,5 @@
-"""``hockeystick report`` and ``completion``: every kind of result read back and drawn, and hostile or broken files."""
+"""Tests of ``hockeystick report`` and ``completion``: every kind of result read back and drawn, and hostile or broken
+files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hockeystick search``: domains of every kind, the verdict on other samples, going on, and bad input.
+"""Tests of ``hockeystick search``: domains of every kind, the verdict on fresh samples, resuming, and bad input.
 
 False alarms: as in ``test_audit.py``.
 """

@@ -1,4 +1,4 @@
-"""What commands share: a new one made of it alone, its options, what is refused, and how it ends."""
+"""Tests of the shared parts of commands: a command made only of them, its options, refusals and exit status."""
 
 from __future__ import annotations
 

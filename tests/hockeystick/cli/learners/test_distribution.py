@@ -1,4 +1,4 @@
-"""``hockeystick run online-distribution``: plans and simulations on every channel and model, and what is refused."""
+"""Tests of ``hockeystick run online-distribution``: plans and simulations on every channel and model, and refusals."""
 
 from __future__ import annotations
 

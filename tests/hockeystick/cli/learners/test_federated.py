@@ -1,4 +1,5 @@
-"""``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulations under each threat model, and what is refused."""
+"""Tests of ``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulations under each threat model, and
+refusals."""
 
 from __future__ import annotations
 

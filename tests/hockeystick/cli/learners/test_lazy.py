@@ -1,4 +1,4 @@
-"""``hockeystick run``: plans, simulations and releases of the lazy learners, their JSON, and what is refused."""
+"""Tests of ``hockeystick run``: plans, simulations and releases of the lazy learners, their JSON, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hockeystick run smoothed-online``: regret against whole classes, bounds, adversaries, and what is refused."""
+"""Tests of ``hockeystick run smoothed-online``: regret against whole classes, bounds, adversaries, and refusals."""
 
 from __future__ import annotations
 
