@@ -54,6 +54,9 @@ from .neighbours.records import RealRecords as RealRecords
 from .neighbours.search import RatedPair as RatedPair
 from .neighbours.search import SearchResult as SearchResult
 from .neighbours.search import search_neighbours as search_neighbours
+from .one_run.guess_bounds import one_run_epsilon_lower as one_run_epsilon_lower
+from .one_run.guess_bounds import one_run_mu_lower as one_run_mu_lower
+from .one_run.guess_bounds import one_run_p_value as one_run_p_value
 from .one_run.model_based import Estimate as Estimate
 from .one_run.model_based import estimate_bayesian as estimate_bayesian
 from .one_run.model_based import estimate_gaussian as estimate_gaussian
@@ -62,9 +65,7 @@ from .one_run.model_based import estimate_sum_statistic as estimate_sum_statisti
 from .one_run.one_run import OneRunDesign as OneRunDesign
 from .one_run.one_run import OneRunVerdict as OneRunVerdict
 from .one_run.one_run import one_run_verdict as one_run_verdict
-from .one_run.right_guesses import one_run_epsilon_lower as one_run_epsilon_lower
-from .one_run.right_guesses import one_run_mu_lower as one_run_mu_lower
-from .one_run.right_guesses import one_run_p_value as one_run_p_value
+from .one_run.plan import OneRunPlan as OneRunPlan
 from .replay.verdict import MechanismMet as MechanismMet
 from .replay.verdict import ReplayFinding as ReplayFinding
 from .replay.verdict import ReplayVerdict as ReplayVerdict

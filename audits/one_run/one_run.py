@@ -3,14 +3,16 @@
 :meth:`OneRunDesign.draw` tosses the coins; the caller trains and scores anywhere; :func:`one_run_verdict` makes a
 verdict of scores and coins. It guesses some coins from the scores alone: "in" for the highest scores, "out" for the
 lowest, and no guess for the others. A private mechanism limits the number of right guesses, and
-:mod:`hockeystick.audits.one_run.right_guesses` computes the limit exactly. The number of guesses is fixed by the
-caller, or chosen on canaries that are not used otherwise, or taken from a fixed grid with a correction for multiple
-tests.
+:mod:`hockeystick.audits.one_run.right_guesses` computes the limit exactly. The number of guesses is planned from the
+claim alone, fixed by the caller, chosen on canaries that are not used otherwise, or taken from a fixed grid.
 
-For several runs, give scores of shape (runs, canaries), with fresh coins for every run. A coin affects one run only, so
-all runs together are one mechanism that is equally private for each single coin, and the coins of all runs count like
-those of one run. This holds even if the canaries of a run interact. To treat them as independent samples of two laws,
-as :func:`hockeystick.audits.bounds.two_counts.frontier` does, is valid only if they do not interact; see
+For several runs, give scores of shape (runs, canaries), with fresh coins for every run. Runs that share nothing but the
+code are independent, and then some runs with few canaries show more than one run with all of them; see
+:mod:`hockeystick.audits.one_run.several_runs`. If the runs may depend on one another (a warm start, a shared seed), a
+coin still affects one run only, so all runs together are one mechanism that is equally private for each single coin:
+with ``independent_runs=False`` the coins of all runs count like those of one run. Both hold even if the canaries of a
+run interact. To treat them as independent samples of two laws, as
+:func:`hockeystick.audits.bounds.two_counts.frontier` does, is valid only if they do not interact; see
 :mod:`hockeystick.audits.one_run.model_based`.
 """
 
@@ -30,18 +32,20 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, boolean, integer, real
 from hockeystick.audits.claims.claim import Claim
-from hockeystick.audits.one_run.right_guesses import (
+from hockeystick.audits.one_run.guess_bounds import (
     largest_refuted,
     one_run_epsilon_lower,
     one_run_mu_lower,
     one_run_p_value,
-    point_tail,
 )
+from hockeystick.audits.one_run.plan import planned_guesses
+from hockeystick.audits.one_run.right_guesses import point_tail
+from hockeystick.audits.one_run.several_runs import runs_tail
 from hockeystick.audits.verdicts.fields import read_object
 
-Rule = Literal["held-out", "grid"]
+Rule = Literal["planned", "held-out", "grid"]
 
 MOST_COINS = 100_000_000
 ASSUMPTIONS = (
@@ -49,6 +53,8 @@ ASSUMPTIONS = (
     "the claim's adjacency is to add or to remove one canary, whatever the other canaries are",
     "scores are a function of the output (and of randomness and canaries), not of the coins in any other way",
 )
+RUNS_ARE_INDEPENDENT = "the runs are independent: each has its own coins and randomness, and no run starts from another"
+_PLANNED = ((1, 0.8), (0.5, 0.1), (2, 0.1))  # factors of the planned number of guesses, and their shares of the level
 _SIZES = 14  # numbers of guesses that are tried on the choosing canaries, for each of three shapes
 _LOOKS = 8  # points of a curve for which they are tried
 _LEAST_GUESSES = 16  # of the grid
@@ -181,10 +187,12 @@ class OneRunVerdict:
         above the truth. It holds for both together, as both fail for large counts only.
       canaries: number of coins of all runs.
       counted: number of coins in the bound; the others chose the number of guesses.
-      k_plus, k_minus: number of guesses "in" (the highest scores) and "out" (the lowest).
-      correct: number of right guesses.
+      k_plus, k_minus: number of guesses "in" (the highest scores) and "out" (the lowest), in each of ``runs``.
+      correct: number of right guesses, in all runs.
       rule: the choice of the numbers of guesses, in words.
       tests: number of tests, for which the level is corrected.
+      share: share of the level 1 - ``confidence`` that is used for the test whose counts are shown.
+      runs: number of independent runs; 1 if the coins of all runs count like those of one run.
       assumptions: the assumptions of the bound, in words.
     """
 
@@ -201,20 +209,23 @@ class OneRunVerdict:
     correct: int
     rule: str
     tests: int = 1
+    share: float = 1.0
+    runs: int = 1
     assumptions: tuple[str, ...] = ASSUMPTIONS
 
     @property
     def guesses(self) -> int:
-        """The number of guesses."""
-        return self.k_plus + self.k_minus
+        """The number of guesses, in all runs."""
+        return (self.k_plus + self.k_minus) * self.runs
 
     def mu_lower(self) -> float:
         """Returns a lower bound on mu of Gaussian DP from the same guesses, at the same confidence level.
 
-        No mechanism that is mu'-Gaussian-DP with a smaller mu' allows so many right guesses. This takes about a second.
+        No mechanism that is mu'-Gaussian-DP with a smaller mu' allows so many right guesses. This takes some seconds.
         """
-        level = 1 - (1 - self.confidence) / self.tests
-        return one_run_mu_lower(self.correct, self.guesses, self.counted, confidence=level)
+        level = 1 - (1 - self.confidence) * self.share
+        each = self.k_plus + self.k_minus, self.counted // self.runs
+        return one_run_mu_lower(self.correct, *each, confidence=level, runs=self.runs)
 
     def summary(self) -> str:
         """Returns a few lines for a terminal or a failure message."""
@@ -222,7 +233,8 @@ class OneRunVerdict:
         lines = [
             f"{claim} is {'refuted' if self.refuted else 'not refuted'} (confidence {self.confidence:.10g}, "
             f"p-value {self.p_value:.3g})",
-            f"{self.correct} of {self.guesses} guesses were right: {self.k_plus} in, {self.k_minus} out, "
+            f"{self.correct} of {self.guesses} guesses were right: {self.k_plus} in, {self.k_minus} out"
+            f"{f' in each of {self.runs} independent runs' if self.runs > 1 else ''}, "
             f"{self.counted - self.guesses} of {self.counted} counted canaries without a guess",
             f"epsilon is at least {np.floor(self.epsilon_lower * 1e4) / 1e4:g} at delta={self.delta:g}",
             f"{self.canaries} canaries; {self.rule}",
@@ -238,7 +250,8 @@ def one_run_verdict(
     scores: npt.ArrayLike,
     included: npt.ArrayLike,
     *,
-    rule: Rule | tuple[int, int] = "held-out",
+    rule: Rule | tuple[int, int] = "planned",
+    independent_runs: bool = True,
     share: float = 0.25,
     confidence: float = 0.999,
 ) -> OneRunVerdict:
@@ -252,9 +265,12 @@ def one_run_verdict(
         coins in each run. They must depend on the coins through the trained model only. In a tie, the canary that
         comes first counts as higher.
       included: whether each canary was included: bools (or 0 and 1) of the shape of ``scores``.
-      rule: "held-out" (a share of the canaries chooses the number of guesses for the others); "grid" (powers of two
-        times the smallest number, equally many "in" and "out", each tested at its share of the level); or a pair
-        (k_plus, k_minus) that was fixed before scores and coins were seen.
+      rule: "planned" (the number that :class:`OneRunPlan` takes from the claim alone, at 80 % of the level; half and
+        twice that number at 10 % each); "held-out" (a share of the canaries chooses the number of guesses for the
+        others); "grid" (powers of two times the smallest number, equally many "in" and "out", each tested at its share
+        of the level); or a pair (k_plus, k_minus) that was fixed before scores and coins were seen, for each run.
+      independent_runs: whether the runs share nothing but the code; False if a run may depend on others, for example by
+        a warm start. Then the canaries of all runs are ranked together, and ``rule`` is that of all of them.
       share: share of the canaries that choose for "held-out"; in (0, 0.5].
       confidence: confidence level, in (0.5, 1).
 
@@ -268,73 +284,97 @@ def one_run_verdict(
       >>> scores = design.included + np.random.default_rng(2).laplace(scale=0.5, size=(1, 1000))  # epsilon = 2
       >>> verdict = one_run_verdict(Claim(0.5), scores, design.included)
       >>> verdict.refuted, round(verdict.epsilon_lower, 1)
-      (True, 1.7)
+      (True, 1.8)
     """
     if not isinstance(claim, Claim):
         raise InvalidArgumentError("claim", claim, "is not a claim", "give Claim(epsilon, delta) or Claim.curve(...)")
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
     share = real("share", share, low=0.0, high=0.5, low_open=True)
+    independent_runs = boolean("independent_runs", independent_runs)
     s, inside = read_canaries(scores, included)
-    words, numbers, total = "", [], len(s)
-    if rule == "held-out":
-        words = "the number of guesses was chosen on the other canaries"
-        chooser = np.arange(total) % round(1 / share) == 0
-        if total < 8:
-            raise InvalidArgumentError(
-                "scores", total, "is too small a number to hold canaries out", "give rule=(k_plus, k_minus)"
-            )
-        numbers = [_choose(claim, s[chooser], inside[chooser], int(np.sum(~chooser)), 1 - confidence)]
-        s, inside = s[~chooser], inside[~chooser]
-    elif rule == "grid":
-        halves = [total // 2 >> i for i in range(64) if total // 2 >> i >= _LEAST_GUESSES // 2] or [total // 2]
-        numbers = [(half, half) for half in halves if half] or [(1, 0)]
-        words = f"the best of {len(numbers)} numbers of guesses, corrected for multiple tests"
-    elif isinstance(rule, tuple) and len(rule) == 2:
-        plus = integer("k_plus", rule[0], low=0, high=total)
-        numbers = [(plus, integer("k_minus", rule[1], low=0, high=total - plus))]
-        words = "the number of guesses was fixed beforehand"
-    else:
-        raise InvalidArgumentError("rule", rule, "is not a rule", 'give "held-out", "grid" or (k_plus, k_minus)')
+    if not independent_runs:
+        s, inside = s.reshape(1, -1), inside.reshape(1, -1)
+    chosen, counts, words = _tests(claim, s, inside, rule, share, confidence)
+    s, inside = s[:, counts], inside[:, counts]
 
-    level = 1 - (1 - confidence) / len(numbers)
-    ordered = inside[np.argsort(-s, kind="stable")]
+    runs, canaries = s.shape
+    ordered = np.take_along_axis(inside, np.argsort(-s, axis=1, kind="stable"), axis=1)
     found = []
-    for plus, minus in numbers:
-        correct = _correct(ordered, plus, minus)
-        bound = one_run_epsilon_lower(correct, plus + minus, len(s), delta=claim.delta, confidence=level)
-        p_value = one_run_p_value(correct, plus + minus, len(s), claim.points) if plus + minus else 1.0
-        found.append((p_value, -bound, plus, minus, correct))
-    p_value, _, plus, minus, correct = min(found)
+    for plus, minus, part in chosen:
+        correct, each = _correct(ordered, plus, minus), plus + minus
+        level = 1 - (1 - confidence) * part
+        bound = one_run_epsilon_lower(correct, each, canaries, delta=claim.delta, confidence=level, runs=runs)
+        p_value = one_run_p_value(correct, each, canaries, claim.points, runs=runs) if each else 1.0
+        found.append((p_value / part, -bound, plus, minus, correct, part))
+    p_value, _, plus, minus, correct, part = min(found)
     return OneRunVerdict(
-        refuted=p_value <= 1 - level,
+        refuted=p_value <= 1 - confidence,
         epsilon_claimed=claim.epsilon,
         delta=claim.delta,
-        p_value=min(1.0, p_value * len(numbers)),
+        p_value=min(1.0, p_value),
         epsilon_lower=max(-bound for _, bound, *_ in found),
         confidence=confidence,
-        canaries=total,
-        counted=len(s),
+        canaries=np.size(scores),
+        counted=s.size,
         k_plus=plus,
         k_minus=minus,
         correct=correct,
         rule=words,
-        tests=len(numbers),
+        tests=len(chosen),
+        share=part,
+        runs=runs,
+        assumptions=(*ASSUMPTIONS, RUNS_ARE_INDEPENDENT) if runs > 1 else ASSUMPTIONS,
     )
 
 
+def _tests(
+    claim: Claim, s: FloatArray, inside: BoolArray, rule: object, share: float, confidence: float
+) -> tuple[list[tuple[int, int, float]], BoolArray, str]:
+    """Returns (k_plus, k_minus, share of the level) of each test, the mask of the canaries that count, and words."""
+    runs, total = s.shape
+    every = np.ones(total, dtype=bool)
+    if rule == "planned":
+        best = planned_guesses(claim.points, total, runs, confidence)
+        sizes: dict[int, float] = {}
+        for factor, part in _PLANNED:
+            size = min(total, max(1, round(best * factor)))
+            sizes[size] = sizes.get(size, 0.0) + part
+        words = f"the number of guesses was planned from the claim alone; the best of {len(sizes)} numbers, corrected"
+        return [(size - size // 2, size // 2, part) for size, part in sizes.items()], every, words
+    if rule == "held-out":
+        if total < 8:
+            raise InvalidArgumentError(
+                "scores", total, "is too small a number to hold canaries out", "give rule=(k_plus, k_minus)"
+            )
+        chooser = np.arange(total) % round(1 / share) == 0
+        pair = _choose(claim, s[:, chooser], inside[:, chooser], int(np.sum(~chooser)), 1 - confidence)
+        return [(*pair, 1.0)], ~chooser, "the number of guesses was chosen on the other canaries"
+    if rule == "grid":
+        halves = [total // 2 >> i for i in range(64) if total // 2 >> i >= _LEAST_GUESSES // 2] or [total // 2]
+        pairs = [(half, half) for half in halves if half] or [(1, 0)]
+        words = f"the best of {len(pairs)} numbers of guesses, corrected for multiple tests"
+        return [(*pair, 1 / len(pairs)) for pair in pairs], every, words
+    if isinstance(rule, tuple) and len(rule) == 2:
+        plus = integer("k_plus", rule[0], low=0, high=total)
+        minus = integer("k_minus", rule[1], low=0, high=total - plus)
+        return [(plus, minus, 1.0)], every, "the number of guesses was fixed beforehand"
+    raise InvalidArgumentError("rule", rule, "is not a rule", 'give "planned", "held-out", "grid" or (k_plus, k_minus)')
+
+
 def _correct(ordered: BoolArray, plus: int, minus: int) -> int:
-    """Returns the number of right guesses, for coins in order of decreasing score."""
-    return int(np.sum(ordered[:plus]) + np.sum(~ordered[len(ordered) - minus :]))
+    """Returns the number of right guesses, for the coins of each run in order of decreasing score."""
+    return int(np.sum(ordered[:, :plus]) + np.sum(~ordered[:, ordered.shape[1] - minus :]))
 
 
 def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha: float) -> tuple[int, int]:
-    """Returns the pair (k_plus, k_minus) for ``counted`` canaries with the largest predicted excess over the claim.
+    """Returns the pair (k_plus, k_minus) for ``counted`` canaries a run with the largest predicted excess.
 
-    The prediction is the bound on epsilon from these canaries at one of the claimed deltas. The verdict is valid for
-    any pair.
+    For one run, the prediction is the bound on epsilon from these canaries at one of the claimed deltas; for several,
+    the p-value, which takes less time. The verdict is valid for any pair.
     """
-    ordered = inside[np.argsort(-s, kind="stable")]
-    scale = len(s) / counted
+    ordered = np.take_along_axis(inside, np.argsort(-s, axis=1, kind="stable"), axis=1)
+    runs, held = s.shape
+    scale = held / counted
     sizes = np.unique(np.geomspace(min(_LEAST_GUESSES, counted), counted, _SIZES).astype(int)).tolist()
     shapes = [pair for size in sizes for pair in ((size - size // 2, size // 2), (size, 0), (0, size))]
     step = -(-len(claim.also) // _LOOKS)
@@ -342,14 +382,17 @@ def _choose(claim: Claim, s: FloatArray, inside: BoolArray, counted: int, alpha:
     best = (-math.inf, 1, 0)
     for plus, minus in shapes:
         tried = round(plus * scale), round(minus * scale)
-        tried = tried[0], min(tried[1], len(s) - tried[0])
-        made, size = sum(tried), plus + minus
+        tried = tried[0], min(tried[1], held - tried[0])
+        made, size = sum(tried) * runs, (plus + minus) * runs
         if made:
             rate = (made - _correct(ordered, *tried) + 0.7) / (made + 1)
             wrong = min(size, math.ceil(size * rate))
-            best = max(
-                best, (max(_foreseen(wrong, size, counted, delta, alpha) - e for e, delta in points), plus, minus)
-            )
+            if runs > 1:
+                right = size - wrong
+                foreseen = -runs_tail(right, runs, plus + minus, counted, claim.points, curve=False)
+            else:
+                foreseen = max(_foreseen(wrong, size, counted, delta, alpha) - e for e, delta in points)
+            best = max(best, (foreseen, plus, minus))
     return best[1:]
 
 
@@ -362,7 +405,7 @@ def _foreseen(wrong: int, guesses: int, canaries: int, delta: float, alpha: floa
 
 
 def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArray]:
-    """Returns scores and coins as flat arrays of the same length, run after run.
+    """Returns scores and coins as arrays of shape (runs, canaries).
 
     Raises:
       InvalidArgumentError: the shapes differ, there are no canaries, a score is not finite, or a coin is not 0 or 1.
@@ -378,7 +421,7 @@ def read_canaries(scores: object, included: object) -> tuple[FloatArray, BoolArr
         inside = bits.astype(bool)
     if inside.shape != s.shape:
         raise InvalidArgumentError("included", included, f"has shape {inside.shape}", f"give shape {s.shape}")
-    return s.ravel().astype(float), inside.ravel()
+    return np.atleast_2d(s).astype(float), np.atleast_2d(inside)
 
 
 def _read(text: object, schema: str, names: tuple[str, ...]) -> dict[str, Any]:

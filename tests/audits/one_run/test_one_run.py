@@ -20,14 +20,15 @@ from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.one_run import one_run
 from hockeystick.audits.one_run import right_guesses as tradeoff
-from hockeystick.audits.one_run.one_run import OneRunDesign, one_run_verdict
-from hockeystick.audits.one_run.right_guesses import (
+from hockeystick.audits.one_run.guess_bounds import (
     gaussian_points,
     one_run_epsilon_lower,
     one_run_mu_lower,
     one_run_p_value,
-    point_tail,
 )
+from hockeystick.audits.one_run.one_run import OneRunDesign, one_run_verdict
+from hockeystick.audits.one_run.right_guesses import point_tail
+from tests.audits.one_run.linear_programs import worst_symmetric
 
 SLACK = 2e-6  # of the linear programs
 
@@ -69,37 +70,6 @@ def worst_of_all(wrong, guesses, canaries, points):
     found = optimize.linprog(
         -gain / len(coins), A_ub=np.array(rows), b_ub=limits, A_eq=whole, b_eq=np.ones(len(coins)), method="highs"
     )
-    return -found.fun
-
-
-def worst_symmetric(wrong, guesses, canaries, points, *, tails=False):
-    """The same by masses c_k of k wrong guesses; with ``tails`` under the constraints on sets {k <= K} alone."""
-    k = np.arange(guesses)
-    stay, move = (guesses - k) / guesses, (k + 1) / guesses
-    swapped = 1 if tails else 2
-    variables = guesses + 1 + (0 if tails else swapped * guesses * len(points))
-    rows, limits = [], []
-    for j, (epsilon, delta) in enumerate(points):
-        ratio, budget = math.exp(epsilon), delta * canaries / guesses
-        excess = np.zeros((guesses, guesses + 1))
-        excess[k, k], excess[k, k + 1] = stay, -ratio * move
-        if tails:
-            rows += list(np.cumsum(excess, axis=0))
-            limits += [budget] * guesses
-            continue
-        back = np.zeros((guesses, guesses + 1))
-        back[k, k + 1], back[k, k] = move, -ratio * stay
-        start = guesses + 1 + 2 * j * guesses
-        for i, row in enumerate(np.vstack([excess, back])):
-            rows.append(np.zeros(variables))
-            rows[-1][: guesses + 1], rows[-1][start + i] = row, -1
-            limits.append(0.0)
-        rows.append(np.zeros(variables))
-        rows[-1][start : start + 2 * guesses] = 1
-        limits.append(budget)
-    gain, one = np.zeros(variables), np.zeros((1, variables))
-    gain[: wrong + 1], one[0, : guesses + 1] = 1, 1
-    found = optimize.linprog(-gain, A_ub=np.array(rows), b_ub=limits, A_eq=one, b_eq=[1.0], method="highs")
     return -found.fun
 
 
@@ -311,7 +281,7 @@ def test_invalid_designs_are_refused(text) -> None:
         OneRunDesign.from_json(text)
 
 
-@pytest.mark.parametrize("rule", ["held-out", "grid", (200, 200)])
+@pytest.mark.parametrize("rule", ["planned", "held-out", "grid", (200, 200)])
 def test_a_true_claim_stands_and_a_false_one_falls(rule) -> None:
     scores, included = responses(np.random.default_rng(1), 2000, 2.0)
 
@@ -355,13 +325,13 @@ def test_a_grid_is_corrected_for_its_number_of_tests() -> None:
     assert together.refuted == any(verdict.refuted for verdict in alone)
 
 
-def test_runs_count_as_one() -> None:
+def test_runs_that_may_depend_count_as_one() -> None:
     """Coins of all runs are the coins of one mechanism."""
     scores, included = responses(np.random.default_rng(2), 600, 3.0)
     claim = Claim(1.0, 1e-4)
 
     one = one_run_verdict(claim, scores, included)
-    many = one_run_verdict(claim, scores.reshape(6, 100), included.reshape(6, 100).astype(int))
+    many = one_run_verdict(claim, scores.reshape(6, 100), included.reshape(6, 100).astype(int), independent_runs=False)
 
     assert one == many
 
@@ -405,7 +375,8 @@ def test_bad_input_is_refused() -> None:
         {"rule": (30, 0)},
         {"rule": (15, 6)},
         {"rule": (-1, 1)},
-        {"scores": np.zeros(4), "included": np.zeros(4, dtype=bool)},
+        {"scores": np.zeros(4), "included": np.zeros(4, dtype=bool), "rule": "held-out"},
+        {"independent_runs": 1},
     )
     for kwargs in bad:
         with pytest.raises(InvalidArgumentError):
