@@ -1,4 +1,4 @@
-"""Runs with a memory: contexts of an adversary, candidates asked for by weight, and epochs without a horizon."""
+"""Tests of adaptive runs: contexts of an adversary, candidates chosen by weight, and epochs without a horizon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measured risks at published sizes: reference numbers, rates of growth, and the price of many labels.
+"""Tests of measured risks at published sizes: reference numbers, rates of growth, and the effect of many labels.
 
 The family of all of these: K labels, candidate j half uniform and half on label j, the truth 0, epsilon 1, levels of
 ``UniformMixture`` at the span of its formula, ln(1 + (T-1) K). The reference numbers are means of 8 independent runs of

@@ -1,4 +1,4 @@
-"""The hard class: what it is, how little any channel says about it, and the floors on risk that follow."""
+"""Tests of the hard class: its definition, the information of channels about it, and the lower bounds on risk."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_the_printed_steps_fail_for_large_epsilon() -> None:
 
 
 def test_floors_agree_with_golden_values() -> None:
-    """|F| = 14 and epsilon = 1: ours 28.5, 90.1, 285; printed 1.28, 4.05, 12.8."""
+    """|F| = 14 and epsilon = 1: corrected 28.5, 90.1, 285; printed 1.28, 4.05, 12.8."""
     for rounds, ours, printed in ((10**5, 28.5, 1.28), (10**6, 90.1, 4.05), (10**7, 285, 12.8)):
         floor, in_print = (f(rounds=rounds, experts=14, epsilon=1) for f in (risk_floor, printed_risk_floor))
         assert floor.value == pytest.approx(ours, rel=0.002)
@@ -165,7 +165,8 @@ def test_floors_agree_with_golden_values() -> None:
 
 
 def test_conditions_of_floors() -> None:
-    """The printed one needs a small epsilon and long runs, ours long runs: a floor is never above what can be lost."""
+    """The printed floor needs a small epsilon and long runs, the corrected one long runs: a floor never exceeds the
+    largest risk."""
     assert not printed_risk_floor(rounds=10**6, experts=14, epsilon=2.5).applies
     assert risk_floor(rounds=10**6, experts=14, epsilon=2.5).applies
     assert not risk_floor(rounds=8, experts=14, epsilon=1).applies

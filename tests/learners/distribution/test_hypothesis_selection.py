@@ -1,4 +1,4 @@
-"""Private selection among known laws: the median trick, the plan, and how often it fails."""
+"""Tests of private selection among known laws: the median trick, the plan, and the failure rate."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_number_of_batches_is_hoeffdings() -> None:
 @given(seed=st.integers(0, 2**32 - 1), near=st.integers(1, 6), far=st.integers(0, 5), labels=st.integers(2, 5))
 @settings(max_examples=80, deadline=None)
 def test_a_majority_near_the_truth_decides(seed: int, near: int, far: int, labels: int) -> None:
-    """Whatever a minority of estimates is, the result is within three radii of the truth."""
+    """For every minority of wrong estimates, the result is within three radii of the truth."""
     rng = np.random.default_rng(seed)
     if far >= near:
         far = near - 1

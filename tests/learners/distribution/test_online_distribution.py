@@ -1,4 +1,4 @@
-"""The learner of label laws: its plan, its rules and rates, and its risk under the explicit bounds."""
+"""Tests of the learner of label laws: its plan, its rules and rates, and its risk under the explicit bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXACT = 1e-9
 
 
 def easy(experts: int, *, copies: int = 1) -> LabelTable:
-    """Half uniform, half on a block of labels of one's own: candidates that are easily told apart."""
+    """Half uniform, half on a block of labels of one's own: candidates that are easily distinguished."""
     blocks = np.repeat(0.5 / experts + 0.5 * np.eye(experts), copies, axis=1) / copies
     return LabelTable(blocks)
 

@@ -1,4 +1,4 @@
-"""Bounds on risk: golden numbers, and each lemma that they rest on, by enumeration or on samples."""
+"""Tests of bounds on risk: golden numbers, and each lemma behind them, by enumeration or on samples."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_one_bit_risk(experts: int, wanted: tuple[int, ...]) -> None:
 
 
 def test_published_risks_agree_with_quoted_numbers() -> None:
-    """Both exceed what no learning costs, 3.1e5 and 8.1e5, at T = 1e6."""
+    """Both exceed the risk without learning, 3.1e5 and 8.1e5, at T = 1e6."""
     for rounds, wanted in ((10**6, 3.0e6), (10**7, 1.27e7), (10**8, 5.2e7)):
         assert published(rounds, 4) == pytest.approx(wanted, rel=0.02)
     assert published_vector(10**6, 16) == pytest.approx(1.1e8, rel=0.01)
@@ -118,7 +118,7 @@ SCALES = [
 
 @pytest.mark.parametrize(("k", "epsilon", "delta", "printed", "composed"), SCALES)
 def test_scales_of_the_vector(k: int, epsilon: float, delta: float, printed: float, composed: float) -> None:
-    """Noise over span, and what Lemma 2 says of both: epsilon for the one, less than half for the other."""
+    """Noise over span, and the epsilon of Lemma 2 for both: epsilon for one, less than half for the other."""
     found = printed_multiplier(k, epsilon=epsilon, delta=delta)
     least = bounds.composed_vector_scale(span=1, experts=k, epsilon=epsilon, delta=delta)
     assert found == pytest.approx(printed, abs=0.005)
@@ -155,7 +155,7 @@ def test_hedge_regret_is_below_its_bound(rounds: int, experts: int) -> None:
 
 
 def test_hedge_regret_against_an_adversary() -> None:
-    """All loss falls on whoever leads."""
+    """The leading candidate gets all loss."""
     for rounds, experts in ((50, 2), (2000, 8)):
         rate, losses = bounds.hedge_rate(rounds=rounds, experts=experts), np.zeros((rounds, experts))
         totals = np.zeros(experts)

@@ -1,4 +1,4 @@
-"""Whole runs of exponential weights on private messages, against a loop over rounds that says what they mean."""
+"""Tests of whole runs of exponential weights on private messages, against a plain loop over rounds."""
 
 from __future__ import annotations
 

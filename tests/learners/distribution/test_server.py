@@ -1,4 +1,5 @@
-"""The server: the same as a whole run, in any order and from any shards; refuses without learning; can be saved."""
+"""Tests of the server: equal to a whole run in any order and from any shards; refusals change nothing; it can be
+saved."""
 
 from __future__ import annotations
 

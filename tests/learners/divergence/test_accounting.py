@@ -1,4 +1,4 @@
-"""The accounting of the divergence estimators against exact formulas, other accountants and known traps."""
+"""Tests of the accounting of the divergence estimators against exact formulas, other accountants and known pitfalls."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_f16_discrete_gaussian_noise_may_miss_the_claim(target: float, delta: fl
 
 
 def test_f16_shares_of_little_noise_are_not_a_discrete_gaussian() -> None:
-    """Mutant K16: 200 shares without a scale make far less noise than their number says: 1.61 for a claimed 1."""
+    """Mutant K16: 200 shares without a scale make far less noise than their number suggests: 1.61 for a claimed 1."""
     share_sigma = math.sqrt(2.0 / mu_of(1.0) ** 2 / 200)
     shares = DiscreteGaussianShares(share_sigma, survivors=200, rise=1, fall=1)
 
@@ -220,7 +220,7 @@ def test_f18_randomised_response_is_about_replaced_records() -> None:
 
 
 def test_f19_disjoint_cohorts_are_parallel() -> None:
-    """A record is asked about in one round, in one cell: the largest of the rounds, not their sum."""
+    """A record occurs in one round, in one cell: the cost is the largest of the rounds, not their sum."""
     sizes, sigma = [40, 60, 80], 0.02
     rounds = [accounting.Gaussian(sigma * size) for size in sizes]
     worst = sensitivity.participation([0, 1, 0], np.eye(3, dtype=bool), sizes)
@@ -265,7 +265,7 @@ def test_f20_gaussian_groups_scale(records: int) -> None:
 
 @pytest.mark.statistical
 def test_f20_users_are_capped_and_filled_up() -> None:
-    """Whatever a client holds: its counts move by 2B in L1 and sqrt(2) B in L2 at most, and N does not move."""
+    """For every client: its counts move by 2B in L1 and sqrt(2) B in L2 at most, and N does not move."""
     rng, most = np.random.default_rng(3), 4
     square = 0.0
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Clients' counts and the public coins of the divergence estimators."""
+"""Tests of clients' counts and the public coins of the divergence estimators."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ Tables = st.integers(1, 5).flatmap(
 def test_a_replaced_record_changes_one_kept_record_at_most(
     table: list[list[int]], most: int, seed: int, data: st.DataObject
 ) -> None:
-    """For the same coins: no other client's, and so many for so many records of whoever they are."""
+    """For the same coins, no record of another client changes, and the numbers of kept records depend only on the
+    numbers of records."""
     before = np.array(table)
     filled = [tuple(cell) for cell in np.argwhere(before)]
     if not filled:
@@ -103,7 +104,7 @@ def test_coupled_caps_of_large_tables() -> None:
 
 
 def test_capping_draws_the_same_number_of_words_for_all_data() -> None:
-    """So what is drawn next from the same generator does not depend on them either."""
+    """So the next draws from the same generator do not depend on the data either."""
     tables = [np.array([[9, 0, 1], [3, 3, 3]]), np.array([[0, 1, 0], [0, 0, 2]]), np.array([[99, 99, 99]])]
     later = []
     for table in tables:

@@ -1,4 +1,5 @@
-"""Estimates from noisy sums: the cost of every kind of cohort, exact moments, dropouts, and what is post-processing."""
+"""Tests of estimates from noisy sums: the cost of every kind of cohort, exact moments, dropouts, and
+post-processing."""
 
 from __future__ import annotations
 
@@ -180,7 +181,7 @@ def test_the_noise_is_that_of_the_clients_that_answer() -> None:
 
 @pytest.mark.statistical
 def test_dropouts_up_to_the_limit_are_harmless_and_more_are_refused() -> None:
-    """As many as were provided for do no harm; one more, and there is no sum. Without provision the cost is higher."""
+    """Planned dropouts do no harm; with one more there is no sum. Unplanned dropouts raise the cost."""
     found = calibrated(size=6, survivors=5)
     cohort = found.average.cohorts[0].tolist()
     kept = found.release(data(), answering=cohort[1:], noise=SimulationNoise(1))
@@ -197,7 +198,8 @@ def test_dropouts_up_to_the_limit_are_harmless_and_more_are_refused() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("gone", [1, 3, 6])
 def test_estimates_are_for_the_clients_that_answer(gone: int) -> None:
-    """With clients that all have the law of the reference, whoever answers does: no drift that is a bad network's.
+    """With clients that all have the law of the reference, every subset of answers does: a bad network does not look
+    like drift.
 
     300 releases; their mean is off by more than 5.1 standard errors with probability 4e-7, for each of two multipliers.
     Divided by everybody's records it would be off by -ln of the share s that answers, and s - 1 - ln s for lambda = 1.

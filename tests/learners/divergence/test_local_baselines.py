@@ -1,4 +1,5 @@
-"""Baselines of the divergence estimators: the local model, a trusted histogram, the full histogram, no privacy."""
+"""Tests of baselines of the divergence estimators: the local model, a trusted histogram, the full histogram, no
+privacy."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def test_targets_are_met_and_hardly_missed(law: Law) -> None:
 
 
 def test_the_servers_and_the_outputs_view_cost_the_same() -> None:
-    """The server's and the output's view cost the same: messages are what protects."""
+    """The server's and the output's view cost the same, because the messages are private."""
     graph = local().graph()
     costs = [graph.guarantee(view=view).epsilon(DELTA).upper for view in ("server", "output", None)]
 
@@ -133,7 +134,7 @@ def test_messages_are_one_clients() -> None:
 
 
 def test_messages_in_rounds() -> None:
-    """With disjoint cohorts a client is asked once."""
+    """With disjoint cohorts a client answers once."""
     shares = SkellamShares(4.0, survivors=1)
     found = LocalKL(plan=DistributedKL(average=plan("disjoint", 3, 2), shares=shares))
     client = int(found.plan.average.cohorts[1][0])

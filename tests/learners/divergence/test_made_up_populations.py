@@ -1,4 +1,4 @@
-"""Made-up populations: their sizes, their laws, and the statistics that they are to have."""
+"""Tests of made-up populations: their sizes, laws and statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every neighbouring pair of small tables: no sensitivity of an average of queries is below the truth.
+"""Tests over every neighbouring pair of small tables: no sensitivity of an average of queries is below the truth.
 
 The oracle builds the average from the definition, for all tables at once: a table is one count vector per client, and
 its value an entry of an array with one axis per client. Neighbours are entries whose vectors are one or two replaced
@@ -185,7 +185,7 @@ def test_no_sensitivity_is_below_the_truth_of_larger_tables(rule: CountLogarithm
 def test_rounding_down_moves_one_cell_alone() -> None:
     """A client of two records, one level: its first record's symbol is rounded away, so that only the other cell moves.
 
-    ln P falls by a whole harmonic step, and nothing makes up for it: half a unit, where 0 was told.
+    ln P falls by a whole harmonic step, and nothing compensates for it: half a unit, where 0 was stated before.
     """
     plan = QueryAverage(
         reference=[0.5, 0.5],

@@ -1,4 +1,4 @@
-"""The distributed estimate over a transport: the sum of the shares, dropouts, and single messages that say nothing."""
+"""Tests of the distributed estimate over a transport: the sum of the shares, dropouts, and uniform single messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The average of queries with its public coins: unbiased, of the exact variance, and as sensitive as it says."""
+"""Tests of the average of queries with its public coins: unbiased, with the exact variance and the stated
+sensitivity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Sensitivities of divergence estimates against enumeration of all neighbours, and the printed ones that fail."""
+"""Tests of sensitivities of divergence estimates against enumeration of all neighbours, and of the printed ones that
+fail."""
 
 from __future__ import annotations
 
@@ -187,7 +188,7 @@ def test_participation_against_enumeration(seed: int) -> None:
 
 
 def test_disjoint_cohorts_cost_one_cell() -> None:
-    """A record is asked about once, in one round: 1/N and not sqrt(2)/N."""
+    """A record occurs once, in one round: 1/N and not sqrt(2)/N."""
     found = sensitivity.participation([0, 1, 2], np.eye(3, dtype=bool), [10, 20, 40])
 
     assert found == pytest.approx(1 / 10)

@@ -1,4 +1,4 @@
-"""Estimates with a trusted server or aggregator: calibrated, with the stated noise, charged for all they release."""
+"""Tests of estimates with a trusted server or aggregator: calibration, noise, and the charge for all releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identities, bounds and the parabola of the estimate's variance, on random pairs of laws."""
+"""Tests of identities, bounds and the parabola of the estimate's variance on random pairs of laws."""
 
 from __future__ import annotations
 

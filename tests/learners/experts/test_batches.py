@@ -1,4 +1,4 @@
-"""Losses in blocks: their sums are those of the whole array, and what is wrong with them is found where it is."""
+"""Tests of losses in blocks: their sums are those of the whole array, and bad losses are found with their place."""
 
 import re
 from typing import Any
@@ -80,7 +80,7 @@ def test_the_caller_may_reuse_a_block(batch, few, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_batches_of_a_few_rounds_are_not_written_anew(dtype):
-    """But for the one that two blocks share, and where there are too many rounds in a batch for that to pay."""
+    """Except for the batch that two blocks share, and for batches with too many rounds."""
     losses = np.random.default_rng(1).random((3001, 400)).astype(dtype)
 
     def kept(batch):

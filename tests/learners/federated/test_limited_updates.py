@@ -1,4 +1,4 @@
-"""Limited Updates: its exact law against a transcription, its cost, and which loss enters which draw."""
+"""Tests of Limited Updates: its exact law against a transcription, its cost, and the losses that enter each draw."""
 
 from __future__ import annotations
 

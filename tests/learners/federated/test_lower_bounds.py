@@ -1,4 +1,4 @@
-"""Floors on federated regret: exact where they are exact, never broken by private learners, broken by others."""
+"""Tests of lower bounds on federated regret: exact values, never violated by private learners, violated by others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss streams of many clients: what they draw, and that it does not depend on how it is cut."""
+"""Tests of loss streams of many clients: their laws, which do not depend on the blocks."""
 
 from __future__ import annotations
 

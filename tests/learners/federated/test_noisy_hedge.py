@@ -1,4 +1,4 @@
-"""Hedge on noisy sums of all clients' losses: its guarantee for each adversary, its law, its regret bound."""
+"""Tests of Hedge on noisy sums of all clients' losses: its guarantee for each adversary, its law, its regret bound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hedge(clients: int, rounds: int, experts: int, inverse: int, **rest: Any) ->
 
 
 def sequences(rounds: int, experts: int) -> dict[str, FloatArray]:
-    """Losses that all clients share: oblivious sequences that are no coins."""
+    """Losses that all clients share: oblivious sequences that are not coins."""
     constant = np.ones((rounds, experts))
     constant[:, 0] = 0.0
     alternating = np.zeros((rounds, experts))

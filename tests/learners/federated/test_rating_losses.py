@@ -1,4 +1,4 @@
-"""Losses from ratings: their definition by hand, the files, the made-up twin, and the guard of the range."""
+"""Tests of losses from ratings: their definition by hand, the files, the made-up twin, and the check of the range."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # Flower reads it on import
 
 @define
 class Network:
-    """Nodes with a ClientApp, and what is done to their messages.
+    """Nodes with a ClientApp, and faults in their messages.
 
     Attributes:
         app: The ClientApp.

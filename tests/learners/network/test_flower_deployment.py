@@ -147,7 +147,7 @@ def deployment(tmp_path: Path) -> Iterator[Deployment]:
 
 
 def seconds_to_start() -> float:
-    """What it takes on this machine, as busy as it is, to start a process that has everything imported."""
+    """Returns the time that this machine needs at present to start a process with all imports."""
     start = time.monotonic()
     subprocess.run([sys.executable, "-c", "import flwr.app, hockeystick.learners.network.flower"], check=True)
     return time.monotonic() - start

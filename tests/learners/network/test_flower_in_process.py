@@ -1,4 +1,4 @@
-"""Federated algorithms on Flower play as they do in one process, and a node says no more than its answers."""
+"""Tests that federated algorithms on Flower play as in one process, and that a node sends only its answers."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def test_a_node_that_never_comes_back_is_left_out(network: Any) -> None:
 
 
 def waits(network: Any, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """How long each request of a run has taken, and who has answered it."""
+    """Records the time of each request of a run, and the clients that answered it."""
     ends = [0.0]
 
     def server() -> Generator[Request, Replies, list[np.ndarray]]:
@@ -510,7 +510,7 @@ def test_a_client_that_can_not_be_made_is_a_silence(network: Any) -> None:
 
 @frozen
 class Odd:
-    """Answers in whatever way it is told to."""
+    """Answers in a given way."""
 
     answered: Any
 

@@ -1,4 +1,4 @@
-"""The wire format of federated algorithms: it carries everything exactly, and takes nothing else."""
+"""Tests of the wire format of federated algorithms: it carries everything exactly, and refuses anything else."""
 
 from __future__ import annotations
 

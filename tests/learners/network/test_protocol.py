@@ -1,4 +1,4 @@
-"""The protocol of federated algorithms: who is asked what, whose answer counts, and what nobody gets to see."""
+"""Tests of the protocol of federated algorithms: requests, valid answers, and hidden values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Summing:
 
 
 def averaging(rounds: int) -> Generator[Request, Replies, list[np.ndarray]]:
-    """Tells the average answer of each request in the next."""
+    """Sends the average answer of each request in the next one."""
     told, history = np.zeros(SIZE), []
     for number in range(1, rounds + 1):
         replies = yield Request(number, (number, 7), told, SIZE)
@@ -390,7 +390,7 @@ def test_other_threat_models_are_refused(value: object) -> None:
 
 
 def test_the_guarantee_of_those_who_took_part() -> None:
-    """The plan's numbers, with who was silent and who sent nonsense among what it rests on."""
+    """The plan's numbers, with missing and invalid answers among its assumptions."""
     plan = AccountantGraph().source("losses").release("sums", Laplace(2.0), reads=["losses"]).guarantee()
     answered = np.array([[True, True, False, True], [True, False, False, True]])
     problems = (Problem(1, 2, "not finite"), Problem(2, 1, "no answer"), Problem(2, 2, "no answer"))

@@ -1,4 +1,5 @@
-"""Channels from private labels to messages: their laws, events, decoding, the device's answers and planted mistakes."""
+"""Tests of channels from private labels to messages: laws, events, decoding, the device's answers and planted
+mistakes."""
 
 from __future__ import annotations
 
@@ -293,7 +294,7 @@ def test_every_number_has_independent_noise(build: Build, released: bool) -> Non
 @pytest.mark.parametrize("released", [False, True])
 @pytest.mark.parametrize("build", SAMPLED)
 def test_the_index_is_uniform_for_every_label(build: Build, released: bool) -> None:
-    """False-alarm probability 1e-6 (Hoeffding, 9 cells). Twin: the most likely candidate, which tells the label."""
+    """False-alarm probability 1e-6 (Hoeffding, 9 cells). Twin: the most likely candidate, which reveals the label."""
     channel, count = build(finite()), 20_000
     for label in (0, 3, -1):
         index = messages_of(channel, label, count, 7 + label, released, None).index
@@ -419,7 +420,8 @@ def _audited(channel: SampledLaplace, levels: Levels, count: int) -> float:
 
 
 def test_noise_is_not_cut_off() -> None:
-    """Mutants cut noise off where the analysis wants losses in [0, 1]: then the support tells the level. Ours reaches.
+    """Mutants cut noise off where the analysis wants losses in [0, 1]: then the support reveals the level. The noise
+    here is not cut off.
 
     1 in e^(c'/b) messages lies outside of [0, 1]: with gamma = 0.01, K = 3, T = 2, one in six or so; none in 2000 would
     have probability below 1e-100.
@@ -537,7 +539,7 @@ def test_one_message_and_many_have_one_law(build: Build) -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("build", [SampledLaplace, SampledDiscreteLaplace])
 def test_secure_messages_have_the_law_of_simulated_ones(build: Build) -> None:
-    """Single messages without a seed. False-alarm probability 1e-6; twin: a message about another label is told."""
+    """Single messages without a seed. False-alarm probability 1e-6; twin: a message about another label is detected."""
     channel, count = build(finite(), epsilon=8.0), 2000
     secure = np.array([channel.privatise(0, index=0).value for _ in range(count)])
     drawn = channel.simulate(np.zeros(10**6, dtype=int), np.random.default_rng(1), index=np.zeros(10**6, dtype=int))
@@ -554,7 +556,7 @@ def test_randomised_labels_are_valid_labels() -> None:
 
 
 def test_low_bits_of_a_release_lie_on_a_grid() -> None:
-    """Plain floating-point noise is told by its last bits; a release has none beyond its grid."""
+    """Plain floating-point noise is recognised by its last bits; a release has no bits beyond its grid."""
     channel = SampledLaplace(finite(), epsilon=1.0)
     released = channel.privatise_all(np.arange(5).repeat(200), noise=SimulationNoise(1)).value
     step = 2.0 ** (math.frexp(channel.scale)[1] - 18)

@@ -1,4 +1,4 @@
-"""Candidate laws: what is public is checked, what is private is never refused; samples follow the laws."""
+"""Tests of candidate laws: public input is checked, private labels are never refused; samples follow the laws."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLE = np.array([[0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.6, 0.4], [0.25, 0.25, 0.25,
 
 
 class Stranger:
-    """An object that is no number, and says so loudly."""
+    """An object that is not a number, and raises an error if used as one."""
 
     def __float__(self) -> float:
         raise RuntimeError("not a number")
@@ -93,7 +93,7 @@ def test_contexts_choose_tables() -> None:
     "known", [LabelTable(TABLE), LabelDensities.poisson([1.0, 5.0]), LabelDensities.gaussian([0.0, 1.0])]
 )
 def test_labels_are_never_refused(known: Hypotheses) -> None:
-    """One row for each label, in order, whatever it is; no warning; and -inf for what is no number."""
+    """One row for each label, in order; no warning; and -inf for a label that is not a number."""
     one_by_one = np.concatenate([known.log_masses([label]) for label in NONE_OF_THEM])
     assert one_by_one.shape == (len(NONE_OF_THEM), known.count)
     assert not np.isnan(one_by_one).any()

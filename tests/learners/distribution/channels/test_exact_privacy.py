@@ -1,4 +1,4 @@
-"""The exact oracle of messages about labels, and what it says of the published sensitivity and of the corrected one."""
+"""Tests of the exact oracle of messages about labels, and of the published and the corrected sensitivity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels: equal to the published blocks symbol by symbol, and never out of the range that noise is scaled to."""
+"""Tests of levels: equal to the published blocks symbol by symbol, and within the range that noise is scaled to."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_candidates_that_agree_have_a_range() -> None:
 @pytest.mark.statistical
 @given(st.integers(0, 2**32 - 1), st.sampled_from(REFERENCES))
 def test_levels_are_logarithms_of_smoothed_masses(seed: int, reference: Reference) -> None:
-    """P_j sum to 1 and are (1 - 1/T) f_j + q/T; levels are ln P_j but for what all candidates share."""
+    """P_j sum to 1 and are (1 - 1/T) f_j + q/T; levels are ln P_j up to a term that all candidates share."""
     rng = np.random.default_rng(seed)
     table, rounds = random_table(rng), int(rng.integers(2, 1000))
     found = levels_of(reference, table, rounds)
@@ -222,7 +222,7 @@ def test_tiny_masses_and_long_runs_stay_finite() -> None:
 
 
 def test_labels_of_equal_masses_share_rows() -> None:
-    """65536 labels in 4 groups: five rows, the last one for what is no label."""
+    """65536 labels in 4 groups: five rows, the last one for invalid labels."""
     own = np.repeat(np.eye(4), 16384, axis=1) / 16384
     found = levels_of(UniformMixture(), 0.5 * own + 0.5 / 65536, 1000)
     assert found.rows.shape == (5, 4)

@@ -1,4 +1,4 @@
-"""Messages about labels as bytes, and the server's inbox: what is read is what was written, and nothing else is."""
+"""Tests of messages about labels as bytes, and of the server's inbox: only written messages are read, exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches for drift: intervals that cover, budgets that hold, alarms that cost what they say, states that resume."""
+"""Tests of drift watches: coverage of intervals, budgets, the cost of alarms, and resuming."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The printed claims with their verdicts, and every erratum (E1 to E19) demonstrated."""
+"""Tests of the printed claims with their verdicts, and of every erratum (E1 to E19)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_e3_the_printed_sign_estimates_minus_kl() -> None:
 
 
 def test_e4_one_draw_in_both_sums_is_taken_off() -> None:
-    """B - A has no noise, mutant K1: who sees both sums, or the corrected output, sees the divergence."""
+    """B - A has no noise, mutant K1: an adversary that sees both sums, or the corrected output, sees the divergence."""
     data = one_record_each()
     settings_ = {"samples": 10, "model": "aggregated", "epsilon": 0.1, "delta": 1e-5, "multiplier": 0.5}
     plan = LiteralKL(average=everything(data, 10), sign="corrected", **settings_)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_e5_the_corrected_pair_meets_its_claim() -> None:
 def test_e6_a_constant_covers_the_average_for_small_multipliers_only(
     constant: float, reach: float, mass: float
 ) -> None:
-    """Up to constant*N*m, with all counts at least 1; never said, and false beyond."""
+    """Up to constant*N*m, with all counts at least 1; the paper does not state it, and it is false beyond."""
     sizes = {"records": 100, "least_probability": mass / 100, "sensitivity": constant}
     below = trusted_claim(1.0, 1e-5, multiplier=0.99 * reach * mass, **sizes)  # type: ignore[arg-type]
     above = trusted_claim(1.0, 1e-5, multiplier=1.02 * reach * mass, **sizes)  # type: ignore[arg-type]

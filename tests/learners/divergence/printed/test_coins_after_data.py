@@ -1,4 +1,5 @@
-"""Public coins that are tossed after the data are fixed: against exact mixtures and enumeration of all neighbours."""
+"""Tests of public coins that are tossed after the data are fixed, against exact mixtures and enumeration of all
+neighbours."""
 
 from __future__ import annotations
 
@@ -161,7 +162,7 @@ def swaps(records: int, client_records: list[int]) -> Iterator[tuple[ClientCount
 @pytest.mark.statistical
 @pytest.mark.parametrize("rule", [Smoothed(0.1), Harmonic()], ids=str)
 def test_the_average_that_is_drawn_costs_what_its_coins_do(rule: CountLogarithm) -> None:
-    """The averages themselves, each as often as it is drawn: none of their neighbours is told apart more easily."""
+    """The averages themselves, each as often as it is drawn: no pair of neighbours exceeds the cost."""
     pi, samples, client_records, sigma, lam = np.array([0.5, 0.3, 0.2]), 2, [1, 3], 0.8, 0.4
     coins = FreshCoins(reference=pi, samples=samples, records=4, logarithm=rule)
     event = coin_event(CoinRelease(coins=coins, channels=CoinChannel(sigma=sigma, multiplier=lam)))
@@ -201,7 +202,7 @@ def test_the_weights_that_are_drawn_have_the_law_of_the_coins() -> None:
 
 
 def test_an_average_weighted_by_the_reference_is_another() -> None:
-    """Three draws could be of all three symbols: the default asks for all, and there are no coins in it."""
+    """Three draws could be of all three symbols: by default all are collected, without coins."""
     coins = FreshCoins(reference=[0.5, 0.3, 0.2], samples=3, records=4, logarithm=Harmonic())
     own = coins.average([1, 3], np.random.default_rng(0))
     assert own.logarithm == coins.logarithm and (own.reference == coins.reference).all() and own.weighting == "record"

@@ -1,4 +1,4 @@
-"""The estimators as printed and as run: their noise, their biases, and that nobody can take them for private."""
+"""Tests of the estimators as printed and as run: their noise and biases, and that they have no guarantee."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_distributed_noise_is_never_negative() -> None:
 
 
 def test_without_noise_it_is_a_function_of_a_partial_sum() -> None:
-    """All symbols are chosen where there are 17; then r = 1 and the query 0, whatever the divergence."""
+    """All symbols are chosen where there are 17; then r = 1 and the query is 0 for every divergence."""
     pi, p = np.full(17, 1 / 17), np.arange(1.0, 18.0) / 153.0
     found = experiment("aggregated", reference=pi, private=p, epsilon=1e4).simulate(np.random.default_rng(0), 20)
 

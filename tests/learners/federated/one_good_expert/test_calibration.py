@@ -1,4 +1,4 @@
-"""The planners of Fed-SVT: values, quantiles and tails against other derivations, and coverage of what they promise."""
+"""Tests of the planners of Fed-SVT: values, quantiles and tails against other derivations, and their coverage."""
 
 from __future__ import annotations
 

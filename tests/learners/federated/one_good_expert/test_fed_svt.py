@@ -1,4 +1,5 @@
-"""Fed-SVT runs: against a transcription of the algorithm, over the protocol, from losses in every form, for release."""
+"""Tests of Fed-SVT runs: against a transcription of the algorithm, over the protocol, from all forms of losses, for
+release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Fed-SVT's guarantee: its totals beside the printed ones, and the exact law of small instances against both."""
+"""Tests of Fed-SVT's guarantee: its totals beside the printed ones, and the exact law of small instances against
+both."""
 
 from __future__ import annotations
 
@@ -112,7 +113,7 @@ def test_largest_learning_rates(delta: float, split: float, joint: float) -> Non
 @given(st.floats(0.001, 30.0), st.floats(1e-12, 0.5), st.integers(1, 300))
 @settings(max_examples=20, deadline=None)
 def test_the_approximate_claim_is_true_by_another_proof(eps: float, delta: float, kappa: int) -> None:
-    """The printed proof adds up to about twice eps; what is certified is at most eps where the condition holds."""
+    """The printed proof adds up to about twice eps; the certified epsilon is at most eps if the condition holds."""
     claim = plan.printed_approximate(eps, delta, switches=kappa)
     (condition,) = claim.conditions
     assert condition.limit == pytest.approx(0.3431 * math.log(1 / delta), rel=1e-3)
@@ -125,7 +126,8 @@ def test_the_approximate_claim_is_true_by_another_proof(eps: float, delta: float
 
 
 def test_views_cost_the_stated_epsilon() -> None:
-    """Whoever sees the plays pays the same, with or without colluding clients; who sees the messages sees the data."""
+    """The view of the plays has the same cost with or without colluding clients; the view of the messages sees the
+    data."""
     made = printed(1.0, 23)
     costs = {model: made.guarantee(model).epsilon(1e-6).upper for model in ("output", "client", "central")}
     assert len(set(costs.values())) == 1
@@ -240,7 +242,8 @@ def test_a_window_by_plain_quadrature() -> None:
 
 
 def excess(law: FedSVT, claim: FedSVT, first: np.ndarray, second: np.ndarray, *, group: int = 1) -> float:
-    """By which factor the exact privacy loss of ``law`` exceeds what ``claim`` certifies: the worst of all curves."""
+    """Returns the factor by which the exact privacy loss of ``law`` exceeds the certificate of ``claim``, the worst of
+    all curves."""
     runs = all_runs(law)
     log_p, log_q = law.log_probability(runs, first), law.log_probability(runs, second)
     event = claim.guarantee(group=group).event

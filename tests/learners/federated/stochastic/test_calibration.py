@@ -1,4 +1,5 @@
-"""Noise that meets a target, for each threat model and by closed forms, and the printed noise of Theorem 6."""
+"""Tests of noise that meets a target, for each threat model and by closed forms, and of the printed noise of Theorem
+6."""
 
 import math
 from typing import Any
@@ -202,7 +203,8 @@ def test_theorem_6_needs_shallow_trees() -> None:
 
 
 def test_theorem_6_noise_is_never_more_than_pure_noise_and_what_is_certified_is_the_graphs() -> None:
-    """F5: below the crossover the noise is the pure one, hence (eps, 0)-DP; above it only the graph says what holds."""
+    """F5: below the crossover the noise is the pure one, hence (eps, 0)-DP; above it only the graph certifies a
+    bound."""
     shallow = theorem_6(setting(low=-1.0), experts=D, epsilon=1.0, delta=1e-5)
     assert shallow == calibrated(shallow, experts=D, threat_model="output", epsilon=1.0)
     assert certified(shallow, "output") <= 1.0

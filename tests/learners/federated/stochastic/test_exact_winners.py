@@ -1,4 +1,4 @@
-"""Exact laws of the winners: against second derivations, the specification's numbers, and the certificates."""
+"""Tests of exact laws of the winners: against second derivations, golden numbers, and the certificates."""
 
 import itertools
 import math
@@ -160,7 +160,7 @@ def e2_instance(batch: int, epsilon: float, gap: float, noise: str = "laplace", 
 def test_the_counter_example_to_the_range_of_counts(
     batch: int, epsilon: float, gap: float, noise: str, expected: float
 ) -> None:
-    """Specification E2, mutant M2: nearly twice the printed epsilon, whatever the noise; twice the scale repairs it."""
+    """E2, mutant M2: nearly twice the printed epsilon for every noise; twice the scale repairs it."""
     found = e2_instance(batch, epsilon, gap, noise)
     assert found == pytest.approx(expected, abs=1e-3)
     assert found <= 2.0 * epsilon * (1 + 1e-9)

@@ -1,4 +1,5 @@
-"""The federated stochastic learner: its steps against a deterministic oracle, and its two ways of running alike."""
+"""Tests of the federated stochastic learner: its steps against a deterministic oracle, and the agreement of its two
+ways of running."""
 
 import io
 from collections.abc import Callable
@@ -94,7 +95,7 @@ def test_blocks_of_rounds_are_as_good_as_an_array(name, block, assignment):
 
 @pytest.mark.parametrize("name", ["experts", "distances"])
 def test_a_phase_reads_nothing_of_its_own_rounds_or_later(name):
-    """And what it does read, it reads: with hardly any noise, turning the phase before upside down moves it."""
+    """It does read the previous phase: with hardly any noise, reversing that phase changes it."""
     one = learner(FAMILIES[name], rounds=63, epsilon=1e6)
     losses = data(one)
     before = one.run(losses, range(3)).broadcasts.points
@@ -157,7 +158,8 @@ def test_secret_assignments_are_uniform_also_around_a_pin():
 
 
 def test_no_noise_is_drawn_twice():
-    """Ties everywhere: what a client answers is its noise alone. Leaves, phases and clients all draw their own."""
+    """All losses are ties, so a client's answer is only its noise. Leaves, phases and clients all draw independent
+    noise."""
     one = learner(low=-1.0, high=1.0, rounds=63)
     told: list[np.ndarray] = []
     transport = InProcess(clients(one, np.zeros((3, 63, 4)), range(3)))
@@ -240,7 +242,7 @@ def test_malformed_answers_are_left_out():
 
 
 def test_dropouts_do_not_reduce_the_servers_noise():
-    """Losses of 0: who wins is the noise's doing, and the same whoever answers."""
+    """With losses of 0 the noise decides the winner, which is the same for all subsets of answers."""
     one = learner(where="server", m=5, rounds=63, low=-1.0)
     losses = np.zeros((5, 63, 4))
     everybody = conduct(one.server(3), InProcess(clients(one, losses, range(5))), clients=5)

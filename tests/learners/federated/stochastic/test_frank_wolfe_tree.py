@@ -1,4 +1,4 @@
-"""The schedule of Frank-Wolfe over trees, and the planners of its batches."""
+"""Tests of the schedule of Frank-Wolfe over trees, and of the planners of its batches."""
 
 from fractions import Fraction
 from typing import Any

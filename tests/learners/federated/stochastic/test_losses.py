@@ -1,4 +1,4 @@
-"""The losses of the federated stochastic learner: gradients, declared constants, and clipping whatever comes."""
+"""Tests of the losses of the federated stochastic learner: gradients, declared constants, and clipping."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,8 @@ wild = st.floats(-1e100, 1e100) | st.sampled_from([0.0, 1e-300, -1e100])
 
 @given(st.lists(wild, min_size=D, max_size=D), st.integers(0, 2**32), st.sampled_from(range(4)), st.floats(0, 2))
 def test_no_record_exceeds_the_clips(record, seed, which, beta):
-    """What one record adds lies in [low, high], or within beta times the way: replaced, it moves an average by that."""
+    """The contribution of one record lies in [low, high], or within beta times the path: a replacement moves an average
+    by that."""
     family = FAMILIES[:4][which]
     x, y = points(np.random.default_rng(seed), 2)
     wild_record = np.array([record])

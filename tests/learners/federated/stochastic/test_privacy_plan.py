@@ -1,4 +1,5 @@
-"""What the federated stochastic learner pays: the totals of every place, the views, and the printed claims."""
+"""Tests of the cost of the federated stochastic learner: the totals of every place, the views, and the printed
+claims."""
 
 import math
 from fractions import Fraction
@@ -236,7 +237,7 @@ def test_secret_is_the_amplified_worst_place_and_never_more_than_contiguous(
 @given(clients=st.integers(2, 500), trees=st.integers(0, 3), assignment=st.sampled_from(["secret", "contiguous"]))
 @settings(max_examples=8, deadline=None)
 def test_colluding_clients_leave_the_guarantee_of_one_client(clients: int, trees: int, assignment: str) -> None:
-    """F40: the others' noise and data are constants to who knows them, and no guarantee counts on them."""
+    """F40: the others' noise and data are constants for an adversary that knows them, and no guarantee uses them."""
     many = setting(trees, clients=clients, assignment=assignment, k=6, smoothness=0.4)
     alone = evolve(many, clients=1)
     for view in ("client", "output", "server"):
@@ -365,7 +366,7 @@ def test_theorem_7_needs_twice_its_noise_for_curved_losses() -> None:
 
 
 def test_theorem_6_never_applies() -> None:
-    """C3 names no constants: its conditions say so, and what is certified is the graph's."""
+    """C3 has no stated constants; its conditions say so, and the certified bound is the graph's."""
     claims = printed_claims(setting(2), experts=D, epsilon=1.0, delta=1e-6)
     assert all(not claim.printed.applies for claim in claims)
     assert {condition.statement for condition in claims[0].printed.failing} >= {
@@ -396,7 +397,7 @@ def test_mutants_of_the_scales_are_charged_for_their_actual_noise() -> None:
 
 
 def test_smoothness_without_the_clip_does_not_lower_the_cost() -> None:
-    """M25: what is not clipped to beta times the way is charged for gradients that jump."""
+    """M25: a correction that is not clipped to beta times the path is charged for gradients that jump."""
     assert certified(setting(2, smoothness=None), "output") == pytest.approx(2.0, rel=1e-12)
     assert certified(setting(2, smoothness=0.01), "output") == pytest.approx(1.0, rel=1e-12)
 

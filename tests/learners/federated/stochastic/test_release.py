@@ -1,4 +1,4 @@
-"""Published runs: secret orders, messages on a grid, exact choices, all covered by the same graph."""
+"""Tests of published runs: secret orders, messages on a grid and exact choices, all covered by the same graph."""
 
 from fractions import Fraction
 from typing import Any
@@ -24,7 +24,7 @@ ALARM = 1e-6
 
 
 class Asked(SimulationNoise):
-    """Draws nothing, and keeps what scale was asked for."""
+    """Draws nothing, and records the requested scale."""
 
     scales: list[float] = []
 
@@ -147,7 +147,7 @@ def test_published_runs_come_to_an_end(where, noise):
 
 
 def test_a_published_answer_is_drawn_once():
-    """What is asked again is answered from the state: fresh noise would be a second release."""
+    """A repeated request is answered from the state, because fresh noise would be a second release."""
     one = FedStoch(setting=setting(), rounds=63, experts=4)
     client = one.client(np.full((63, 4), 0.5), SimulationNoise(4))
     server = one.server()

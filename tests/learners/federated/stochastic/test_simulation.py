@@ -1,4 +1,4 @@
-"""Simulations of the federated stochastic learner: their laws, what an audit may fix and see, and regret."""
+"""Tests of simulations of the federated stochastic learner: laws, the options of audits, and regret."""
 
 import math
 from collections.abc import Callable

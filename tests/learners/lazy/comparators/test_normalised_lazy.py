@@ -1,4 +1,4 @@
-"""Lazy experts with normalised ratios: exact laws, what a person costs at every boundary, and that it is due."""
+"""Tests of lazy experts with normalised ratios: exact laws, and the necessary cost of a person at every boundary."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_no_certificate_below_the_truth_in_one_setting() -> None:
 
 @pytest.mark.statistical
 def test_a_decision_charged_once_falls_below_the_truth() -> None:
-    """Rare fake switches, and a normaliser at which the good expert is nearly always kept: later coins tell most."""
+    """Rare fake switches, and a normaliser at which the good expert is nearly always kept: later coins reveal most."""
     learner = _learner(150, 40, 0.02, 0.001, 0.477)
     first, second = learner.worst_case_neighbours()
     exact = _lower_epsilon(learner, second, first, 0.1)
@@ -268,7 +268,7 @@ def test_one_boundary_is_covered(keep: float, other: float) -> None:
 
 
 def test_a_visible_mixture_behind_a_coin_that_is_spent_is_too_little() -> None:
-    """A coin in a person's favour brings on a draw, which tells more on top: not two independent losses."""
+    """A coin in a person's favour causes a draw, which reveals more: the two losses are not independent."""
     keep, other, width = 0.95, 0.95 * math.exp(-0.1), 0.2
     draw = BoundedRange(width)
     mixed = accounting.compose(LazySwitchDecision(keep, 0.1), VisibleMixture(1 - other, draw))

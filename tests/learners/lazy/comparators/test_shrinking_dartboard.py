@@ -1,4 +1,5 @@
-"""The shrinking dartboard with a budget of draws: its exact law, its exact privacy loss, and what its budget costs."""
+"""Tests of the shrinking dartboard with a budget of draws: its exact law, its exact privacy loss, and the effect of its
+budget."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def test_budget_is_kept_and_used() -> None:
     st.integers(0, 10**6),
 )
 def test_exact_loss_is_within_the_claim(rounds: int, budget: int, rate: float, p: float, seed: int) -> None:
-    """Every transcript of both worlds is enumerated, for random streams and a random changed round."""
+    """Every transcript on both data sets is enumerated, for random streams and a random changed round."""
     learner = _learner(budget, rounds=rounds, rate=rate, p=p)
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 2, (rounds, 2)).astype(float)

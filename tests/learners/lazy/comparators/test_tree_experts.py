@@ -1,4 +1,4 @@
-"""Leaders of noisy prefix sums: what they cost, the law of their actions, and their regret."""
+"""Tests of leaders of noisy prefix sums: their cost, the law of their actions, and their regret."""
 
 from __future__ import annotations
 

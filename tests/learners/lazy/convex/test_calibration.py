@@ -1,4 +1,5 @@
-"""Calibration of the lazy learner of convex losses: the target holds certainly, and nothing near by is better."""
+"""Tests of the calibration of the lazy learner of convex losses: it meets the target, and no nearby setting is
+better."""
 
 from __future__ import annotations
 

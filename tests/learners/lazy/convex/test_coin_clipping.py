@@ -1,4 +1,4 @@
-"""The clipping of coins: against normal laws of log-ratios, and the least normaliser."""
+"""Tests of the clipping of coins against normal laws of log-ratios, and of the least normaliser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lazy learner of convex losses as a stream and as a release: its law, its checkpoints, its cost, its refusals."""
+"""Tests of the lazy learner of convex losses as a stream and as a release: law, checkpoints, cost, refusals."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_kept_losses_grow_and_are_summed() -> None:
 
 @frozen
 class _Own:
-    """A family of one's own: one loss ||x||/2."""
+    """A user-defined family: one loss ||x||/2."""
 
     dimension: int
     rounds: int = 1
@@ -484,7 +484,7 @@ def _saved(learner: LazyConvex | None = None, rounds: int = 3) -> dict[str, Any]
 
 
 def _resealed(saved: dict[str, Any]) -> dict[str, Any]:
-    """A checkpoint that somebody has changed and sealed again."""
+    """A checkpoint that was changed and given a new digest."""
     body = {key: value for key, value in saved.items() if key != "digest"}
     return body | {"digest": stream_checkpoint._digest(body)}
 

@@ -1,4 +1,5 @@
-"""The lazy learner of convex losses: exact marginals, certificates against exact laws, mutants, plan and utility."""
+"""Tests of the lazy learner of convex losses: exact marginals, certificates against exact laws, mutants, plan and
+utility."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ def _drifting(rounds: int, dimension: int) -> LinearLosses:
 @pytest.mark.parametrize(("p", "shadow"), [(0.05, None), (0.3, 0.0), (0.0, 0.7)])
 @pytest.mark.parametrize("kind", ["linear", "logistic"])
 def test_points_follow_the_measures_exactly(domain: Domain, p: float, shadow: float | None, kind: str) -> None:
-    """Whatever p, p_y and c >= r: on a grid of points the whole chain is computed."""
+    """For every p, p_y and c >= r: the whole chain is computed on a grid of points."""
     losses: ConvexLosses = _drifting(12, domain.dimension)
     if kind == "logistic":
         losses = RegressionLosses(_drifting(12, domain.dimension).gradients, np.ones(12))
@@ -292,7 +293,8 @@ def test_mutants_that_cost_more_than_they_claim() -> None:
 
 
 def test_log_likelihood_ratio_is_one() -> None:
-    """E[P1/P0] under P0 = 1 within six standard errors; equal streams give exactly 0; the first batch says nothing."""
+    """E[P1/P0] under P0 = 1 within six standard errors; equal streams give exactly 0; the first batch is
+    uninformative."""
     learner = _learner(6, 2, 0.5, 1.0, 0.3, domain=Box((-1.0, -0.5), (0.5, 1.0)))
     rng = np.random.default_rng(5)
     streams = [QuadraticLosses(rng.uniform(-0.2, 0.2, (6, 2)), 0.5) for _ in range(2)]

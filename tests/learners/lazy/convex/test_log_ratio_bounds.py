@@ -1,4 +1,4 @@
-"""How far log-ratios stray: the tails of draws by quadrature, the ages by enumeration, and their own arithmetic."""
+"""Tests of bounds on log-ratios: the tails of draws by quadrature, the ages by enumeration, and their arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the calibrations of lazy learners share: orders, the last step, groups, and targets from tiny to large."""
+"""Tests of the shared parts of calibrations of lazy learners: orders, the last step, groups, and targets from tiny to
+large."""
 
 from __future__ import annotations
 

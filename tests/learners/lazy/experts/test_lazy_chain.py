@@ -1,4 +1,5 @@
-"""The lazy transform keeps the marginal of its base measure exactly, and its simulator follows its own law."""
+"""Tests that the lazy transform keeps the marginal of its base measure exactly, and that its simulator follows its
+law."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lazy learner of experts: its plan, its certificates, its calibration and its utility."""
+"""Tests of the lazy learner of experts: its plan, certificates, calibration and utility."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def test_without_fake_switches_nothing_is_certified(variant: Variant) -> None:
 
 @pytest.mark.statistical
 def test_a_loose_normaliser_replaces_fake_switches() -> None:
-    """p = 0: what the normaliser exceeds the largest log-ratio by is a rate of fake switches; exact loss within it."""
+    """p = 0: the excess of the normaliser over the largest log-ratio acts as a rate of fake switches; the exact loss is
+    within it."""
     values = []
     for excess in (0.1, 0.3, 1.0):
         learner = LazyExperts(

@@ -1,4 +1,4 @@
-"""The fast single run is the slow one, coin for coin; runs that stop after a number of draws."""
+"""Tests that the fast single run equals the slow one, coin for coin, and of runs that stop after a number of draws."""
 
 import math
 

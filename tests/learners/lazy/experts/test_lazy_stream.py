@@ -1,4 +1,5 @@
-"""The lazy learner one round at a time: exact law, exact sensitivity, one charge, and a state that can be saved."""
+"""Tests of the lazy learner one round at a time: exact law, exact sensitivity, one charge, and a state that can be
+saved."""
 
 from __future__ import annotations
 
@@ -141,7 +142,7 @@ def test_a_release_is_its_stream():
 )
 @settings(deadline=None, max_examples=60)
 def test_one_person_moves_coins_and_draws_by_no_more_than_is_charged(rate, a, b, others, variant):
-    """In exact arithmetic: what binary floating point rounds is rounded before it is added up."""
+    """In exact arithmetic: numbers are rounded to binary floats before they are added up."""
     given = learner(rounds=20, batch=7, learning_rate=rate, variant=variant)
     ratios, scores = [], []
     for mine in (a, b):

@@ -1,4 +1,5 @@
-"""The certificate for the played experts alone: above the exact law with a hidden shadow, never above the full view."""
+"""Tests of the certificate for the played experts alone: above the exact law with a hidden shadow, never above the full
+view."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def full(learner: LazyExperts, at: float, member: int = 1) -> float:
 
 
 def hidden_shadow_law(chain: LazyChain) -> np.ndarray:
-    """Probabilities of all (actions, decisions) in a fixed order, shadows summed over: more than the actions tell."""
+    """Probabilities of all (actions, decisions) in a fixed order, shadows summed over: more than the actions reveal."""
     weights, again = np.exp(chain.log_weights), chain.shadow_probability or 0.0
     experts = range(chain.experts)
     beliefs = [(x, weights[0][x] * weights[0]) for x in experts]  # (expert, joint mass over shadows)
@@ -98,7 +99,7 @@ def drawn_learner(rng: np.random.Generator, n: int) -> LazyExperts:
 
 @pytest.mark.statistical
 def test_certificate_is_above_the_exact_law_of_random_pairs() -> None:
-    """Hidden shadow <= what the argument shows <= certificate, for both ends of the argument."""
+    """Hidden shadow <= the quantity of the argument <= certificate, for both ends of the argument."""
     rng = np.random.default_rng(5)
     ratios = []
     for _ in range(20):

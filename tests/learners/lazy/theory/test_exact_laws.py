@@ -1,4 +1,4 @@
-"""The exact privacy loss of the lazy learner: published values, and that no certificate falls below it."""
+"""Tests of the exact privacy loss of the lazy learner: published values, and no certificate falls below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lower bounds: who is in the class, what the adversary gains, and the price of one epoch."""
+"""Tests of lower bounds: the learners of the class, the adversary's gain, and the cost of one epoch."""
 
 from __future__ import annotations
 

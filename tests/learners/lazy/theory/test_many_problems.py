@@ -1,4 +1,4 @@
-"""Problems that share one budget: their number, what certifies it, and how it grows."""
+"""Tests of problems that share one budget: their number, its certificate, and its growth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the played experts alone give away: the forward filter and the exact law, against sums over all transcripts."""
+"""Tests of the privacy loss of the played experts alone: the forward filter and the exact law, against sums over all
+transcripts."""
 
 from __future__ import annotations
 
@@ -182,7 +183,7 @@ def test_other_experts_form_a_separate_class() -> None:
 
 
 def test_impossible_actions_have_an_infinite_ratio() -> None:
-    """Without fake switches a move after a loss of 0 is proof of the other stream, whatever follows."""
+    """Without fake switches a move after a loss of 0 proves the other stream."""
     losses = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     chains = [
         LazyChain(batch_losses=stream, learning_rate=1.0, fake_switch_probability=0.0)

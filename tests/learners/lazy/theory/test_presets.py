@@ -1,4 +1,4 @@
-"""The printed formula of the lazy learners, and the theorems' parameters as presets with what is wrong about each."""
+"""Tests of the printed formula of the lazy learners, and of the theorems' parameters as presets with their defects."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def defects(preset: Preset[Any]) -> list[str]:
 
 @pytest.mark.statistical
 def test_the_statement_of_theorem_3_10() -> None:
-    """T = 1e4, d = 2, eps = 0.1: what it names, and what the exact laws say of it."""
+    """T = 1e4, d = 2, eps = 0.1: its parameters, and the exact privacy loss."""
     preset = paper_stmt_3_10(rounds=10**4, experts=2, epsilon=0.1, delta=1e-6)
     learner = preset.learner
     assert (learner.batch, learner.normaliser, learner.variant) == (10, "paper", "l2p")

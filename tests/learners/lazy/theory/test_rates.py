@@ -1,4 +1,4 @@
-"""Rates: the figure's exponents, fits of power laws, measured slopes, and the bound for small epsilon."""
+"""Tests of rates: the figure's exponents, fits of power laws, measured slopes, and the bound for small epsilon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lazy transform of any measure: exact laws, and certificates that no exact privacy loss exceeds."""
+"""Tests of the lazy transform of any measure: exact laws, and certificates that no exact privacy loss exceeds."""
 
 from __future__ import annotations
 
@@ -429,7 +429,7 @@ def test_with_rare_points_no_certificate_below_the_truth(rare: _Rare, chosen: tu
 
 
 def test_delta0_must_be_charged() -> None:
-    """Without it, the certificate says that nothing is lost beyond some epsilon, and something is."""
+    """Without it, the certificate has no privacy loss beyond some epsilon, but the exact loss has some."""
     rare, chosen = RARE[1]
     learner = rare.learner
     _, (p, q) = _transcripts(learner, *rare.streams(*chosen))

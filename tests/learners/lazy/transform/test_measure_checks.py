@@ -1,4 +1,4 @@
-"""The check of a base measure: what is fit passes, and each way to be unfit is named."""
+"""Tests of the check of a base measure: suitable measures pass, and every violated condition is named."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_regularised_weights_pass_with_their_delta() -> None:
 
 @frozen
 class _Returns:
-    """A measure that returns what it is told to."""
+    """A measure that returns given values."""
 
     value: object
     eta: float = 0.1

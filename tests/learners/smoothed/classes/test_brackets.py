@@ -1,4 +1,5 @@
-"""The algebra of brackets: sandwiches, widths that add, numbers that multiply, and a wrong rule that breaks them."""
+"""Tests of the algebra of brackets: sandwiches, widths that add, numbers that multiply, and a wrong rule that violates
+them."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ class ConstantBracket(Brackets):
 
 
 def sandwich(brackets: Any, rows: Any, truth: Any, points: Any, masses: Any) -> None:
-    """l <= h <= u for each predicate, l <= u for each bracket, and no bracket is wider than it says."""
+    """l <= h <= u for each predicate, l <= u for each bracket, and no bracket is wider than stated."""
     index = brackets.index(rows)
     lower, upper = brackets.lower.contains(points), brackets.upper.contains(points)
     assert lower.shape == (brackets.count, len(points))

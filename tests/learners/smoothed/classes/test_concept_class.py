@@ -1,4 +1,4 @@
-"""What every class of predicates owes: covers, brackets, labelings, witnesses and gaps, against plain enumeration."""
+"""Tests of every class of predicates: covers, brackets, labelings, witnesses and gaps, against plain enumeration."""
 
 from __future__ import annotations
 

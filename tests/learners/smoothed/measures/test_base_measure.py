@@ -1,4 +1,5 @@
-"""Base measures: distribution functions and quantiles against listed points, boxes, samples, sizes beyond memory."""
+"""Tests of base measures: distribution functions and quantiles against listed points, boxes, samples, sizes beyond
+memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The KL projection: against solvers, by its optimality conditions, and what capping alone would do."""
+"""Tests of the KL projection: against solvers, by its optimality conditions, and compared with capping alone."""
 
 from __future__ import annotations
 

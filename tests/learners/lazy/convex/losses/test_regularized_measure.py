@@ -1,4 +1,5 @@
-"""The measure under the lazy learner of convex losses: losses at the door, closed forms, Gaussian-DP, minimisers."""
+"""Tests of the measure of the lazy learner of convex losses: checks of losses, closed forms, Gaussian-DP,
+minimisers."""
 
 from __future__ import annotations
 
@@ -237,7 +238,7 @@ def test_steep_losses_are_refused_or_scaled_down() -> None:
 
 
 class _Own:
-    """A family of one's own: |x_1 - x_2|, whose constant is sqrt(2)."""
+    """A user-defined family: |x_1 - x_2|, whose constant is sqrt(2)."""
 
     rounds = 4
     dimension = 2

@@ -1,4 +1,4 @@
-"""Exact draws from a normal law in a box or a ball: their parts, their law, and what they refuse."""
+"""Tests of exact draws from a normal law in a box or a ball: their parts, their law, and their refusals."""
 
 from __future__ import annotations
 

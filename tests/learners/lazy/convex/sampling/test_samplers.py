@@ -1,4 +1,4 @@
-"""Samplers of the regularised measures: their laws, their certificates, and what a certificate costs."""
+"""Tests of samplers of the regularised measures: their laws, their certificates, and the cost of a certificate."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ def test_uncertified_samplers_are_refused() -> None:
 
 
 def test_unconverged_steps_differ_from_the_measure() -> None:
-    """Few Langevin steps are far from the measure: what refusing them is for."""
+    """Few Langevin steps are far from the measure, which is the reason for refusing them."""
     measure = _measure(_losses("logistic", 1), Box.cube(1, 1.0), beta=0.3)
     draws = LangevinSampler(steps=3, step=1e-3).sample(measure, np.random.default_rng(0), 4000)
     assert min(_p_values(draws, measure)) < FALSE_ALARM

@@ -1,4 +1,4 @@
-"""Draws for regression losses that are fit for release: their law, the bound on their rounding, what is refused."""
+"""Tests of releasable draws for regression losses: their law, the bound on their rounding, refusals."""
 
 from __future__ import annotations
 

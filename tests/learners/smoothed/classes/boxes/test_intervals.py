@@ -1,4 +1,5 @@
-"""Thresholds and intervals: printed sizes, measures with and without atoms, atoms that plain quantiles would miss."""
+"""Tests of thresholds and intervals: printed sizes, measures with and without atoms, atoms that plain quantiles would
+miss."""
 
 from __future__ import annotations
 

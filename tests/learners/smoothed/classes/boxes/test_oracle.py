@@ -1,4 +1,4 @@
-"""Covers from a consistency oracle: calls and leaves of the tree, sizes of samples, and that they are covers."""
+"""Tests of covers from a consistency oracle: calls and leaves of the tree, sizes of samples, and the cover property."""
 
 import math
 
@@ -25,7 +25,7 @@ from hockeystick.learners.smoothed.measures.base_measure import UniformCube, Uni
 
 @frozen
 class Counted(Thresholds):
-    """Thresholds that count how often they are asked; the first question, without points, is the root's."""
+    """Thresholds that count their calls; the first call, without points, is the root's."""
 
     asked: list[int]
 

@@ -1,4 +1,4 @@
-"""Rectangles: the largest gap by strips against enumeration, covers and brackets beyond what can be enumerated."""
+"""Tests of rectangles: the largest gap by strips against enumeration, covers and brackets beyond enumeration."""
 
 from __future__ import annotations
 

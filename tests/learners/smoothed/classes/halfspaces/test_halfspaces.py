@@ -1,4 +1,4 @@
-"""Halfspaces: the sweep against enumeration, covers and brackets on cubes and on finite measures, separation.
+"""Tests of halfspaces: the sweep against enumeration, covers and brackets on cubes and on finite measures, separation.
 
 Whole numbers as coordinates make ties and collinear points, and are exact.
 """

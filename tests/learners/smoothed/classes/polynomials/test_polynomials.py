@@ -1,4 +1,5 @@
-"""Polynomial thresholds: the embedding, brackets on the line and pulled back, separation, gaps against enumeration."""
+"""Tests of polynomial thresholds: the embedding, brackets on the line and pulled back, separation, gaps against
+enumeration."""
 
 import itertools
 import math
