@@ -78,6 +78,8 @@ from .sequential.verdict import SequentialVerdict as SequentialVerdict
 from .systems.programs import Command as Command
 from .systems.programs import CommandError as CommandError
 from .systems.recorded_files import read_recorded as read_recorded
+from .systems.web_services import WebService as WebService
+from .systems.web_services import WebServiceError as WebServiceError
 from .targets.calling import TargetError as TargetError
 from .targets.recorded import Recorded as Recorded
 from .targets.recorded import RecordUsedUpError as RecordUsedUpError

@@ -66,7 +66,8 @@ def audit_command(**given: Any) -> int:
     Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are. A program is
     audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without
     it, the data are on the standard input), {runs} for the number of outputs to print, one a line, and {seed} for a
-    seed. An output is a JSON value, a number or a text.
+    seed. An output is a JSON value, a number or a text. A web service is audited with --url: {"data", "runs", "seed"}
+    is posted to it as JSON, and it answers with an array of outputs.
 
     \b
     Examples:
@@ -78,6 +79,8 @@ def audit_command(**given: Any) -> int:
       hockeystick audit --recorded without.csv with.csv --claim gdp:1
       hockeystick audit --command './count {data} {runs} {seed}' \\
           --d0 old.csv --d1 new.csv --epsilon 1 --workers 4
+      hockeystick audit --url http://localhost:8000/count --d0 '[]' --d1 '[1]' \\
+          --epsilon 1 --rate 50
 
     --sequential stops as soon as the claim has fallen, which is within some hundred outputs for a gross violation; the
     probability of a false alarm holds whenever it stops.

@@ -13,11 +13,13 @@ import click
 from attrs import frozen
 
 from hockeystick._cli.frame.option_types import Command, Count, DataText, FileName, Real, TargetName, together
-from hockeystick._cli.frame.shared_options import Given, option
+from hockeystick._cli.frame.shared_options import Given, flag, option
 
 _DATA = "Inline JSON, or a file: .json, .npy or .csv; for --command of any type."
-SYSTEMS = ("recorded", "command")
+SYSTEMS = ("recorded", "command", "url")
 """The options that name a system in place of MODULE:CALLABLE."""
+_URL = ("rate", "headers", "unseeded")
+_OPTIONS = ("timeout", "batch", *_URL)  # of some systems
 
 
 def system_options() -> Callable[[Command], Command]:
@@ -38,8 +40,16 @@ def system_options() -> Callable[[Command], Command]:
             help="In place of a function: a program that prints an output, or one a line for {runs}; "
             "{seed} makes it repeatable.",
         ),
-        option("--timeout S", Real(0.0, low_open=True), "Seconds that one start of the program may take. Default: 60."),
-        option("--batch N", Count(1), "The most outputs of one start of a program with {runs}. Default: 1000."),
+        option(
+            "--url URL", click.STRING, "In place of a function: a web service, posted JSON with data, runs and seed."
+        ),
+        option(
+            "--timeout S", Real(0.0, low_open=True), "Seconds that a start of the program, or an answer, may take. [60]"
+        ),
+        option("--batch N", Count(1), "The most outputs of a program with {runs}, or of an answer, at once. [1000]"),
+        option("--rate R", Real(0.0, low_open=True), "The most posts to the URL per second. Default: no limit."),
+        option("--headers FILE", FileName(), "A JSON file of further headers for the URL, such as Authorization."),
+        flag("--unseeded", "Send no seed to the URL: it has randomness of its own."),
         option("--d0 X", DataText(), f"A data set. {_DATA}"),
         option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}"),
     )
@@ -81,8 +91,8 @@ def _checked(given: Given, system: str, *refused: str, data_sets: bool = True) -
         if given[name] is None:
             raise click.UsageError(f"Missing option '--{name}': a data set")
     for name in (*refused, *(() if data_sets else ("d0", "d1"))):
-        if given[name] is not None:
-            raise click.UsageError(f"--{name} can't be combined with {system}")
+        if given[name]:
+            raise click.UsageError(f"--{name.replace('_', '-')} can't be combined with {system}")
 
 
 def _fits(given: Given, *names: str) -> dict[str, Any]:
@@ -93,7 +103,7 @@ def _fits(given: Given, *names: str) -> dict[str, Any]:
 def _function(given: Given) -> System:
     from hockeystick._files.named_callables import load_data, load_target, source_identity
 
-    _checked(given, "MODULE:CALLABLE", "timeout", "batch")
+    _checked(given, "MODULE:CALLABLE", *_OPTIONS)
     target = given["target"]
     data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
 
@@ -108,7 +118,7 @@ def _recorded(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import read_recorded
 
-    once = ("checkpoint", "workers", "backend", "address", "timeout", "batch")  # each output is used once, here
+    once = ("checkpoint", "workers", "backend", "address", *_OPTIONS)  # each output is used once, here
     _checked(given, "--recorded, whose files stand for the data sets", *once, data_sets=False)
     file0, file1 = given["recorded"]
     try:
@@ -123,7 +133,7 @@ def _command(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Command
 
-    _checked(given, "--command", "backend", "address")
+    _checked(given, "--command", "backend", "address", *_URL)
     data = _data("--d0", given["d0"]), _data("--d1", given["d1"])
     processes, failures = given["workers"], given["exceptions_as_output"]
     given["workers"], given["exceptions_as_output"] = None, None  # the target's own affair from here on
@@ -135,6 +145,41 @@ def _command(given: Given) -> System:
         option_name = f"--{names.get(error.argument, error.argument)}"
         raise InvalidArgumentError(option_name, error.value, error.reason, error.remedy) from None
     return System(given["command"], given["d0"], given["d1"], lambda: (target, data, lambda: _version(target.words)))
+
+
+def _url(given: Given) -> System:
+    from hockeystick._files.named_callables import load_data
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import WebService
+
+    _checked(given, "--url", "backend", "address", "exceptions_as_output")
+    data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
+    connections = given["workers"]
+    given["workers"] = None  # the target's own affair from here on
+    options = _fits(given, "timeout", "batch", "rate") | ({} if connections is None else {"connections": connections})
+    try:
+        headers = {} if given["headers"] is None else _headers(given["headers"])
+        target = WebService(given["url"], headers=headers, seeded=not given["unseeded"], **options)
+    except InvalidArgumentError as error:
+        name = {"connections": "workers"}.get(error.argument, error.argument)
+        raise InvalidArgumentError(f"--{name}", error.value, error.reason, error.remedy) from None
+    return System(target.url, given["d0"], given["d1"], lambda: (target, data, lambda: target.url))
+
+
+def _headers(file: str) -> dict[str, str]:
+    """Returns the headers in a JSON file; no error shows one."""
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits.targets.json_values import decode_json
+
+    try:
+        found = decode_json(Path(file).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise InvalidArgumentError(
+            "headers", file, "is not a JSON file of texts by name", 'write {"Authorization": "..."}'
+        )
+    return found
 
 
 def _data(argument: str, text: str) -> Any:
@@ -150,4 +195,9 @@ def _version(words: tuple[str, ...]) -> str:
     return "\n".join([*words, *(hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files)])
 
 
-_MAKERS: dict[str, Callable[[Given], System]] = {"target": _function, "recorded": _recorded, "command": _command}
+_MAKERS: dict[str, Callable[[Given], System]] = {
+    "target": _function,
+    "recorded": _recorded,
+    "command": _command,
+    "url": _url,
+}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +73,35 @@ def test_a_program_that_fails_ends_with_one_line(folder: Path) -> None:
 
     assert_refused(run("audit", *words), "CommandError: the program ended with status 5")
     assert run("audit", *words, "--exceptions-as-output", "--confidence", "0.6").exit_code == 1
+
+
+def test_a_web_service_is_audited(folder: Path) -> None:
+    """Half the noise at ε = 1: refuted with probability 1 - 1e-9 at 2,000 outputs."""
+    (folder / "h.json").write_text('{"X-Key": "secret"}')
+    asked: list[tuple[str, bool]] = []
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            read = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.headers["X-Key"], "seed" in read))
+            body = json.dumps((sum(read["data"]) + rng.laplace(scale=0.5, size=read["runs"])).tolist()).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    rng = np.random.default_rng(1)
+    with HTTPServer(("127.0.0.1", 0), Service) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/count"
+        words = ["audit", "--url", url, "--d0", "[]", "--d1", "[1]", "--epsilon", "1", "--samples", "2000"]
+        result = run(*words, "--headers", "h.json", "--unseeded", "--batch", "500", "--seed", "1")
+        server.shutdown()
+
+    assert result.exit_code == 1 and set(asked) == {("secret", False)} and "secret" not in result.output
+    assert "source of random numbers" in result.stderr and url in result.stdout
 
 
 def test_a_sequential_audit_stops_early_and_has_a_report_of_its_own(folder: Path) -> None:
@@ -146,6 +178,9 @@ REFUSED = [
     ),
     (["--command", "no-such {data}", "--d0", "1", "--d1", "1", "--epsilon", "1"], "there is no program 'no-such'"),
     (["--command", "cat", "--d0", "1", "--d1", "1", "--epsilon", "1", "--workers", "0"], "--workers=0: starts nothing"),
+    (["--url", "ftp://x", "--d0", "1", "--d1", "1", "--epsilon", "1"], "--url='ftp://x': is not an address of http"),
+    (["--url", "http://x", "--headers", "d0.npy", "--d0", "1", "--d1", "1", "--epsilon", "1"], "--headers='d0.npy'"),
+    (["--command", "cat", "--rate", "3", "--d0", "1", "--d1", "1", "--epsilon", "1"], "--rate can't be combined"),
     (["--command", "cat", "--d0", "{", "--d1", "1", "--epsilon", "1"], "--d0='{': is neither JSON"),
 ]
 
