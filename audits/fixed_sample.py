@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
@@ -23,13 +23,15 @@ from hockeystick.audits.attacks.event_choice import (
     rival_partitions,
     steepest_ratio,
 )
+from hockeystick.audits.attacks.event_test import Bound, error_rates
 from hockeystick.audits.attacks.partitions import Evidence
-from hockeystick.audits.bounds.both_orders import Tossed, both_frontier, detectable_epsilon, toss
-from hockeystick.audits.bounds.two_counts import Region, clopper_pearson, detectable_probability, frontier
+from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
-from hockeystick.audits.drawing.draws import DEFAULT_SAMPLES, MINIMUM_SAMPLES, Draws, Progress
+from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
+from hockeystick.audits.drawing.first_outputs import FirstOutputs
 from hockeystick.audits.drawing.workers import Workers
+from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.reading import Table
 from hockeystick.audits.targets.calling import (
     Target,
@@ -43,7 +45,12 @@ from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.verdict import TradeoffPoint, Verdict
 
+FIRST_LOOK = 2000
+"""Number of outputs from each data set after which an audit may end, by default."""
+
+_FIRST_SHARE = 1 / 20  # of the level, for the first look; the rest is the last look's
 _COINS = (2, 0)  # spawn key of the coins' random stream; the keys of the outputs' streams begin with 0 or 1
+_FIRST_COINS = (2, 1)
 
 
 def audit(
@@ -52,6 +59,8 @@ def audit(
     claim: object = None,
     neighbours: Iterable[Any] | None = None,
     samples: int | None = None,
+    seconds: float | None = None,
+    first_look: bool = True,
     rng: int | np.random.Generator | None = None,
     confidence: float = 0.999,
     bits: bool = False,
@@ -77,6 +86,11 @@ def audit(
     Choosing takes half of the samples; for outputs that are single numbers it takes a sixth, or a quarter if they have
     at most 16 distinct values; and never more than 2^20.
 
+    If there are at least 2,000 choosing samples, the first 2,000 are a complete audit by themselves, at a twentieth of
+    1 - ``confidence``, and the audit ends there if it refutes the claim. Otherwise they are choosing samples like the
+    others, and the last test has the other nineteen twentieths. By the union bound a true claim is refuted, or
+    ``epsilon_lower`` is above the truth, with probability at most 1 - ``confidence`` in all.
+
     Outputs may be numbers, strings, None, arrays, and tuples, lists, dictionaries and (data) classes of them; see
     :mod:`hockeystick.audits.outputs.reading`. Floats are read as real numbers, rounded to a public grid; see
     :mod:`hockeystick.audits.outputs.cells`.
@@ -92,6 +106,10 @@ def audit(
       samples: number of outputs drawn from *each* data set, for all purposes; at least 20. Default: 1,000,000, or fewer
         if the first outputs show that so many would take more than half a minute; of recorded outputs, all.
         ``Verdict.samples`` has the number.
+      seconds: an approximate time limit; not together with ``checkpoint``. The time that the choosing samples take
+        decides how many outputs there are, at most ``samples``; what they show does not.
+      first_look: whether the audit may end after 2,000 outputs. With False, all outputs are drawn, and the bounds of a
+        refuted claim are the sharper for it.
       rng: a seed, or a generator that draws one; default: a fresh seed. The verdict records the seed. Outputs on the
         two data sets, and those for choosing and for bounding, are independent.
       confidence: confidence level, in (0.5, 1).
@@ -133,6 +151,8 @@ def audit(
         claim=claim,
         neighbours=neighbours,
         samples=samples,
+        seconds=seconds,
+        first_look=first_look,
         confidence=confidence,
         bits=bits,
         exceptions_as_output=exceptions_as_output,
@@ -144,13 +164,13 @@ def audit(
     saved = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
     seed = known_seed(rng) if saved is None else saved.seed
     with plan.workers.hired() as pool:
-        draws = Draws(plan.called, plan.data, seed, plan.samples, pool, progress, plan.statistic, saved)
-        choice = _choose(plan, draws, draws.choosing())
-        counts = _count(plan, draws, choice)
+        draws = Draws(plan.called, plan.data, seed, plan.samples, pool, progress, plan.statistic, saved, plan.seconds)
+        result = _first_look(plan, draws) if plan.first_look else None
+        if result is None:
+            result = _last_look(plan, draws)
     if saved is not None:
         saved.remove()
-    bound = _bound(plan, choice, counts, seed)
-    return _verdict(plan, draws, choice, counts, bound, seconds=time.perf_counter() - started)
+    return _verdict(plan, draws, result, seconds=time.perf_counter() - started)
 
 
 # --- the arguments ---------------------------------------------------------------------------------------------------
@@ -163,6 +183,7 @@ class _Plan:
     Attributes:
       target: the target that the caller gave.
       called: the target to call for outputs, with statistics applied to them where there are any.
+      alpha: level of the test: all of 1 - confidence, or the share of a look.
       samples: number of samples; None for as many as fit the time limit.
       statistic: the caller's statistic, if any.
       catch: whether exceptions are outputs.
@@ -173,7 +194,10 @@ class _Plan:
     data: tuple[Any, Any]
     claim: Claim
     confidence: float
+    alpha: float
     samples: int | None
+    seconds: float | None
+    first_look: bool
     grid: float | None
     bits: bool
     statistic: Look | None
@@ -189,6 +213,8 @@ class _Plan:
         claim: object,
         neighbours: Iterable[Any] | None,
         samples: int | None,
+        seconds: float | None,
+        first_look: bool,
         confidence: float,
         bits: bool,
         exceptions_as_output: bool,
@@ -203,6 +229,7 @@ class _Plan:
         samples = most_outputs(target) if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES)
         if samples is not None and samples < MINIMUM_SAMPLES:
             raise InvalidArgumentError("recorded", target, f"has {samples} outputs left", f"record {MINIMUM_SAMPLES}")
+        seconds = None if seconds is None else real("seconds", seconds, low=0.0, low_open=True)
         grid = None if grid is None else real("grid", grid, low=0.0, low_open=True)
         check_attack(attack)
         called = Target.of(target, catch=exceptions_as_output)
@@ -220,7 +247,10 @@ class _Plan:
             data=data,
             claim=known_claim,
             confidence=confidence,
+            alpha=1 - confidence,
             samples=samples,
+            seconds=seconds,
+            first_look=bool(first_look),
             grid=grid,
             bits=bits,
             statistic=look,
@@ -229,17 +259,16 @@ class _Plan:
             workers=workers,
         )
 
-    @property
-    def alpha(self) -> float:
-        return 1 - self.confidence
-
     def checkpoint(
         self, path: str | os.PathLike[str], identity: str | None, rng: int | np.random.Generator | None
     ) -> Checkpoint:
         """Returns the checkpoint of this audit at ``path``, empty if there is no file."""
+        if self.seconds is not None:
+            reason = "has no meaning with a checkpoint, whose audit may run several times"
+            raise InvalidArgumentError("seconds", self.seconds, reason, "give samples")
         if identity is not None and not isinstance(identity, str):
             raise InvalidArgumentError("identity", identity, "is not a string", "name the target and its version")
-        options = (self.grid, self.bits, self.catch, self.statistic is not None, self.attack)
+        options = (self.grid, self.bits, self.catch, self.statistic is not None, self.attack, self.first_look)
         key = digest(self.data, self.claim, self.confidence, self.samples, *options, identity)
         return Checkpoint.at(path, key, None if rng is None else known_seed(rng))
 
@@ -271,6 +300,12 @@ class _Choice:
     leak: Event | None
     trials: int
 
+    @property
+    def events(self) -> list[Event]:
+        """The events, each once."""
+        found = {id(one): one for one in (self.event, self.plain, self.leak) if one is not None}
+        return list(found.values())
+
 
 @frozen(eq=False)
 class _Counts:
@@ -280,111 +315,104 @@ class _Counts:
     plain: IntArray
     leak: IntArray | None
 
+    @classmethod
+    def of(cls, choice: _Choice, found: dict[int, IntArray]) -> _Counts:
+        """Returns the counts of a choice's events, given by the events' ids."""
+        leak = None if choice.leak is None else found[id(choice.leak)]
+        return cls(found[id(choice.event)], found[id(choice.plain)], leak)
+
+
+@frozen(eq=False)
+class _Result:
+    """A complete audit: the plan with its level, the choice, the counts and what they say; its number of outputs."""
+
+    plan: _Plan
+    choice: _Choice
+    counts: _Counts
+    bound: Bound
+    samples: int
+
+
+def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
+    """Returns a complete audit of the first outputs if it refutes the claim, else None.
+
+    It uses no output that the last look counts, and the two have their own shares of the level.
+    """
+    tables = draws.first(FIRST_LOOK)
+    if tables is None:
+        return None
+    plan = evolve(plan, alpha=_FIRST_SHARE * plan.alpha)
+    parts = FirstOutputs.of(tables, tuple(draws.book.layouts), draws.share(FIRST_LOOK))
+    evidence = Evidence.of(parts.choosing, parts.layouts, plan.grid, attack=plan.attack, seed=draws.seed)
+    choice = _choose_from(plan, draws, evidence, trials=parts.counted[0].runs)
+    rounded = [real_blocks(table, parts.layouts, plan.grid) for table in parts.counted]
+    found = {
+        id(one): np.stack([one.partition.count(*pair) for pair in zip(parts.counted, rounded, strict=True)])
+        for one in choice.events
+    }
+    counts = _Counts.of(choice, found)
+    bound = _bound(plan, choice, counts, draws.seed, _FIRST_COINS)
+    return _Result(plan, choice, counts, bound, FIRST_LOOK) if bound.refuted else None
+
+
+def _last_look(plan: _Plan, draws: Draws) -> _Result:
+    """Returns the audit of all outputs; its level is what a first look has left."""
+    tables = draws.choosing()
+    if plan.first_look and tables[0].runs >= FIRST_LOOK:  # as in :meth:`Draws.first`, also after an interruption
+        plan = evolve(plan, alpha=(1 - _FIRST_SHARE) * plan.alpha)
+    choice = _choose(plan, draws, tables)
+    trials = draws.fitting(choice.trials, plan.grid, [one.partition for one in choice.events], tables)
+    choice = evolve(choice, trials=trials)
+    counts = _count(plan, draws, choice)
+    return _Result(plan, choice, counts, _bound(plan, choice, counts, draws.seed, _COINS), draws.total)
+
 
 def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
     """Chooses the events on the choosing samples, and on spare samples where there are any."""
     evidence = Evidence.of(tables, tuple(draws.book.layouts), plan.grid, attack=plan.attack, seed=draws.seed)
     spare = 0 if plan.bits else draws.spare
     trials = draws.total - evidence.tables[0].runs - spare
+    if not spare:
+        return _choose_from(plan, draws, evidence, trials=trials)
+    rivals = rival_partitions(evidence, plan.claim, alpha=plan.alpha, trials=spare)
+    counts = draws.tuning(spare, plan.grid, rivals)
+    event = choose_counted(rivals, counts, plan.claim, alpha=plan.alpha, trials=trials)
+    return _Choice(event, event, _leak(plan, evidence, trials), trials)
+
+
+def _choose_from(plan: _Plan, draws: Draws, evidence: Evidence, *, trials: int) -> _Choice:
+    """Chooses the events on some choosing samples alone, for ``trials`` bounding samples from each data set."""
     claim, alpha = plan.claim, plan.alpha
-    if spare:
-        rivals = rival_partitions(evidence, claim, alpha=alpha, trials=spare)
-        event = choose_counted(rivals, draws.tuning(spare, plan.grid, rivals), claim, alpha=alpha, trials=trials)
-    else:
-        # The complement of a given event is seldom a good event for the other order, and the samples are few.
-        both = not draws.event_given
-        event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=plan.bits, both=both)
+    # The complement of a given event is seldom a good event for the other order, and the samples are few.
+    both = not draws.event_given
+    event = choose_event(evidence, claim, alpha=alpha, trials=trials, on_bits=plan.bits, both=both)
     plain = choose_event(evidence, claim, alpha=alpha, trials=trials) if event.on_bits else event
-    leak = None if plan.statistic is not None else choose_leak(evidence, claim, alpha=alpha, trials=trials)
-    return _Choice(event, plain, leak, trials)
+    return _Choice(event, plain, _leak(plan, evidence, trials), trials)
+
+
+def _leak(plan: _Plan, evidence: Evidence, trials: int) -> Event | None:
+    if plan.statistic is not None:
+        return None
+    return choose_leak(evidence, plan.claim, alpha=plan.alpha, trials=trials)
 
 
 def _count(plan: _Plan, draws: Draws, choice: _Choice) -> _Counts:
     """Draws and counts the bounding samples; an interruption saves the counts so far in the checkpoint."""
-    events = {id(one): one for one in (choice.event, choice.plain, choice.leak) if one is not None}  # each counted once
     try:
-        counted = draws.bounding(choice.trials, plan.grid, [one.partition for one in events.values()])
+        counted = draws.bounding(choice.trials, plan.grid, [one.partition for one in choice.events])
     except BaseException:
         if draws.checkpoint is not None:
             draws.checkpoint.write()
         raise
-    counts = dict(zip(events, counted, strict=True))
-    return _Counts(counts[id(choice.event)], counts[id(choice.plain)], counts.get(id(choice.leak)))
+    return _Counts.of(choice, dict(zip(map(id, choice.events), counted, strict=True)))
 
 
-# --- the bound -------------------------------------------------------------------------------------------------------
+# --- the verdict ------------------------------------------------------------------------------------------------------
 
 
-@frozen(eq=False)
-class _Bound:
-    """The bound that the counts give, and whether it refutes the claim.
-
-    Attributes:
-      inside: counts of the events, shape (likelier and other data set, 2); see ``Event.counts_of_both``.
-      region: confidence region of the events' probabilities.
-      refuted: whether the region excludes some claimed point.
-      tested: the excluded point, or else the point for which the event was chosen.
-      least, other: probabilities of an event that would be refuted at ``tested``; see :func:`_refutable`.
-      leaked: whether bit patterns refute the claim.
-    """
-
-    inside: IntArray
-    region: Region
-    refuted: bool
-    tested: tuple[float, float]
-    least: float
-    other: float
-    leaked: bool
-
-    def blind(self, claim: Claim) -> bool:
-        """Returns whether only a violation far beyond the claim would have been detected."""
-        return _epsilon(self.least, self.other, claim.delta) > max(2 * claim.epsilon, claim.epsilon + 0.1)
-
-
-def _bound(plan: _Plan, choice: _Choice, counts: _Counts, seed: int) -> _Bound:
-    event, trials, alpha = choice.event, choice.trials, plan.alpha
-    inside = event.counts_of_both(counts.event)
-    tossed = _tossed(event, inside, trials, seed)
-    region = _region(event, inside, tossed, trials, alpha)
-    refuted = [point for point in (event.point, *plan.claim.points) if region.refutes(*point)]
-    tested = refuted[0] if refuted else event.point
-    least, other = _refutable(event, tossed, trials, alpha, tested)
-    return _Bound(inside, region, bool(refuted), tested, least, other, _leaks(plan, choice, counts))
-
-
-def _tossed(event: Event, inside: IntArray, trials: int, seed: int) -> Tossed | None:
-    """Returns the counts of two events after random tosses of the data set; None if there is one event."""
-    if not len(event.back):
-        return None
-    return toss(inside, trials, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=_COINS)))
-
-
-def _region(event: Event, inside: IntArray, tossed: Tossed | None, trials: int, alpha: float) -> Region:
-    if tossed is not None:
-        return both_frontier(tossed, slope=event.slope, alpha=alpha)
-    return frontier(int(inside[0, 0]), trials, int(inside[1, 0]), trials, slope=event.slope, alpha=alpha)
-
-
-def _refutable(
-    event: Event, tossed: Tossed | None, trials: int, alpha: float, point: tuple[float, float]
-) -> tuple[float, float]:
-    """Returns the least probabilities (likelier data set, other one) that are refuted at ``point`` in 9 of 10 audits.
-
-    The first is infinite if no probability is refuted so often.
-    """
-    epsilon, delta = point
-    if tossed is None:
-        return detectable_probability(trials, trials, event.q, alpha=alpha, epsilon=epsilon, delta=delta), event.q
-    found = detectable_epsilon(tossed.trials, event.share, alpha=alpha, epsilon=epsilon, delta=delta)
-    q = (event.share - delta) / (1 + math.exp(found)) if found < 700 else 0.0
-    return event.share - q, q
-
-
-def _epsilon(p: float, q: float, delta: float) -> float:
-    """Returns the least epsilon >= 0 with p <= e^epsilon q + delta."""
-    if p == math.inf or q == 0.0:
-        return math.inf
-    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+def _bound(plan: _Plan, choice: _Choice, counts: _Counts, seed: int, coins: tuple[int, int]) -> Bound:
+    toss = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=coins))
+    return Bound.of(choice.event, counts.event, choice.trials, plan.claim, alpha=plan.alpha, rng=toss)
 
 
 def _leaks(plan: _Plan, choice: _Choice, counts: _Counts) -> bool:
@@ -400,11 +428,10 @@ def _leaks(plan: _Plan, choice: _Choice, counts: _Counts) -> bool:
     return frontier(x, trials, y, trials, slope=leak.slope, alpha=plan.alpha).refutes(beyond, claim.delta)
 
 
-# --- the verdict -----------------------------------------------------------------------------------------------------
-
-
-def _verdict(plan: _Plan, draws: Draws, choice: _Choice, counts: _Counts, bound: _Bound, *, seconds: float) -> Verdict:
-    claim, event, trials = plan.claim, choice.event, choice.trials
+def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> Verdict:
+    claim, choice, bound = plan.claim, result.choice, result.bound
+    event, trials, level = choice.event, choice.trials, result.plan.alpha
+    leaked = _leaks(result.plan, choice, result.counts)
     epsilon_tested, delta_tested = bound.tested
     return Verdict(
         outcome="refuted" if bound.refuted else "inconclusive" if bound.blind(claim) else "consistent",
@@ -412,8 +439,8 @@ def _verdict(plan: _Plan, draws: Draws, choice: _Choice, counts: _Counts, bound:
         delta=claim.delta,
         epsilon_lower=bound.region.epsilon(claim.delta),
         confidence=plan.confidence,
-        samples=draws.total,
-        timed=plan.samples is None and draws.total < DEFAULT_SAMPLES,
+        samples=result.samples,
+        timed=result.samples == draws.total and draws.timed,
         direction="d0->d1" if event.direction == 0 else "d1->d0",
         event=str(event),
         count_p=int(bound.inside[0, 0]),
@@ -421,27 +448,21 @@ def _verdict(plan: _Plan, draws: Draws, choice: _Choice, counts: _Counts, bound:
         trials=trials,
         epsilon_tested=epsilon_tested,
         delta_tested=delta_tested,
-        detectable_epsilon=_epsilon(bound.least, bound.other, delta_tested),
-        float_leak=bound.leaked,
+        detectable_epsilon=bound.detectable(delta_tested),
+        float_leak=leaked,
         bits=bool(plan.bits),
         seed=draws.seed,
         seconds=seconds,
-        warnings=tuple(_warnings(plan.target, plan.data, bound.leaked and not plan.bits)),
+        warnings=tuple(_warnings(plan.target, plan.data, leaked and not plan.bits)),
         event_probability=event.alone,
         event_back=event.words_back(),
         count_back_p=int(bound.inside[1, 1]),
         count_back_q=int(bound.inside[0, 1]),
-        tradeoff=_tradeoff(event, counts.event, trials, plan.confidence),
+        tradeoff=tuple(TradeoffPoint(*row) for row in error_rates(event, result.counts.event, trials, alpha=level)),
+        delta_lower=bound.region.delta(claim.epsilon),
+        planned=draws.planned,
+        level=level,
     )
-
-
-def _tradeoff(event: Event, counts: IntArray, trials: int, confidence: float) -> tuple[TradeoffPoint, ...]:
-    sizes = np.union1d(event.cuts, [event.size])
-    likely, other = (np.cumsum(counts[side, event.order])[sizes - 1] for side in (event.direction, 1 - event.direction))
-    fpr = clopper_pearson(other, trials, confidence=confidence)
-    fnr = clopper_pearson(trials - likely, trials, confidence=confidence)
-    columns = (other / trials, 1 - likely / trials, *fpr, *fnr)
-    return tuple(TradeoffPoint(*map(float, row)) for row in zip(*columns, strict=True))
 
 
 def _warnings(target: object, data: tuple[Any, Any], leaked: bool) -> list[str]:

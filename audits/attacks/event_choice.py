@@ -20,7 +20,7 @@ to chance and has no handicap for being rare. After the handicap, the best candi
 A candidate of a fitted score is rated by scores that were fitted to halves of the samples, and counted later by the one
 that was fitted to all of them. Where a single output value is frequent, its three scores may lie on different sides of
 the event's edge. The same holds for cells ranked by the ratios of half of the counts. So before a candidate is chosen,
-its event is counted on the choosing samples as it will be counted later: one that is clearly worse then is left out.
+its event is counted on the choosing samples as it will be counted later, and the worse of the two ratings holds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from hockeystick.audits.outputs.cells import Partition
 _SURE = 4.0  # standard errors beyond the critical value: refuted almost surely
 _SUSPECT = 1.0  # standard errors above the claim, after the handicap, that suggest a violation
 _SUSPECT_CURVE = -1.0  # the same for a curve, which may be violated at another point than its delta
-_ASTRAY = 4.0  # standard errors by which an event may be worse as it will be counted than as it was rated
 _ALONE = 1.0  # standard errors, of the choosing samples, by which one event has to beat a pair
 _RIVALS = 6  # partitions by each rating that are counted again
 _PAIRED = 40  # sizes of each of two events that are combined
@@ -143,6 +142,13 @@ class _Pair:
     def of(cls, first: Family, second: Family, at: tuple[int, int], *, modelled: bool) -> _Pair:
         plus, minus = _rates(first, second, *at)
         return cls((first, second), at, float(plus), float(minus), modelled)
+
+    def recounted(self, families: dict[int, Family]) -> _Pair:
+        """Returns the pair with the counts of other families, given by the ids of its own; itself if there are none."""
+        first, second = (families.get(id(one), one) for one in self.families)
+        if (first, second) == self.families:
+            return self
+        return _Pair.of(first, second, self.at, modelled=self.modelled)
 
 
 def choose_event(
@@ -350,7 +356,7 @@ def _best(
     if recount is None:
         pick = _promising(rated, claim, critical)
     else:
-        pick = _confirmed(rated, families, pairs, claim, critical, recount)
+        pick = _confirmed(rated, families, pairs, claim, alpha, trials, recount)
     number = int(rated.owner[pick])
     if rated.both[pick]:
         family, at, back = _ordered(pairs[number - len(families)])
@@ -389,7 +395,6 @@ def _promising(rated: _Rated, claim: Claim, critical: float) -> int:
     if standing.max() >= (_SUSPECT if len(claim.points) == 1 else _SUSPECT_CURVE):
         return int(standing.argmax())
     soon = _detectable(rated, claim, critical) <= max(2 * claim.epsilon, claim.epsilon + 0.1)
-    soon &= standing > -np.inf
     return int(np.where(soon, bound, -np.inf).argmax() if soon.any() else bound.argmax())
 
 
@@ -398,44 +403,33 @@ def _confirmed(
     families: list[Family],
     pairs: list[_Pair],
     claim: Claim,
-    critical: float,
+    alpha: float,
+    trials: int,
     recount: Callable[[Partition], IntArray],
 ) -> int:
-    """Returns the number of the best candidate that is not clearly worse as it will be counted."""
+    """Returns the number of the best candidate by the worse of two ratings: as rated, and as it will be counted.
+
+    The second rating is made for the partitions whose candidates would be chosen.
+    """
     left, checked = rated, set[int]()
     while True:
-        pick = _promising(left, claim, critical)
+        pick = _promising(left, claim, _critical(alpha))
         number = int(rated.owner[pick])
         family = pairs[number - len(families)].families[0] if rated.both[pick] else families[number]
-        partition = family.partition
-        if id(partition) in checked or left.standing[pick] == -np.inf:
+        if id(family.partition) in checked:
             return pick
-        checked.add(id(partition))
-        counts = family.totals if partition.folds is None else recount(partition)
-        astray = _astray(rated, families, pairs, partition, counts)
-        left = evolve(
-            left,
-            standing=np.where(astray, -np.inf, left.standing),
-            bound=np.where(astray, -np.inf, left.bound),
+        checked.add(id(family.partition))
+        counts = family.totals if family.partition.folds is None else recount(family.partition)
+        again = {id(one): one.recounted(counts) for one in families if one.partition is family.partition}
+        anew = _Rated.of(
+            [again.get(id(one), one) for one in families],
+            [pair.recounted(again) for pair in pairs],
+            claim,
+            alpha,
+            trials,
         )
-
-
-def _astray(
-    rated: _Rated, families: list[Family], pairs: list[_Pair], partition: Partition, counts: IntArray
-) -> BoolArray:
-    """Returns a mask of the candidates of a partition that are clearly worse by ``counts``, its own of all samples."""
-    found = np.zeros(len(rated.p), dtype=bool)
-    worse: dict[int, BoolArray] = {}
-    for number, family in enumerate(families):
-        if family.partition is partition:
-            worse[id(family)] = family.worse_by(counts, _ASTRAY)
-            found[rated.owner == number] = worse[id(family)]
-    for number, pair in enumerate(pairs, start=len(families)):
-        if pair.families[0].partition is partition:
-            found[rated.owner == number] = any(
-                worse[id(family)][at] for family, at in zip(pair.families, pair.at, strict=True)
-            )
-    return found
+        standing, bound = np.minimum(left.standing, anew.standing), np.minimum(left.bound, anew.bound)
+        left = evolve(left, standing=standing, bound=bound)
 
 
 def _ordered(pair: _Pair) -> tuple[Family, int, IntArray]:

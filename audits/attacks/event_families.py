@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.attacks.partitions import Evidence
 from hockeystick.audits.outputs.cells import Partition
 
@@ -38,16 +38,10 @@ class Family:
         alike = self.partition is other.partition and self.by_ratio == other.by_ratio
         return alike and (self.direction, other.direction) == (0, 1) and int(self.order[0]) != int(other.order[0])
 
-    def worse_by(self, counts: IntArray, errors: float) -> BoolArray:
-        """Returns which events other counts of the same outputs, shape (sides, cells), show as clearly worse.
-
-        That is: seen less on the likelier side, or more on the other, by more than ``errors`` standard errors.
-        """
+    def recounted(self, counts: IntArray) -> Family:
+        """Returns the family with other counts of the same outputs, shape (sides, cells)."""
         inside = counts[:, self.order].cumsum(axis=1)[:, self.sizes - 1]
-        lost, gained = self.x - inside[self.direction], inside[1 - self.direction] - self.y
-        share = np.stack([self.x + inside[self.direction], self.y + inside[1 - self.direction]]) / (2 * self.runs)
-        error = np.sqrt(self.runs * share * (1 - share) + 1)
-        return np.asarray((lost > errors * error[0]) | (gained > errors * error[1]))
+        return evolve(self, x=inside[self.direction], y=inside[1 - self.direction])
 
 
 def families_of(partitions: Iterable[Partition], evidence: Evidence, *, on_bits: bool) -> list[Family]:

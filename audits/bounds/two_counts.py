@@ -105,6 +105,14 @@ class Region:
             return 0.0
         return max(0.0, float(np.min(np.log(excess / self.q_high))))
 
+    def delta(self, epsilon: float) -> float:
+        """Returns the least delta >= 0 that the region leaves possible at ``epsilon``, rounded down."""
+        allowed = math.exp(epsilon) * self.q_high
+        excess = self.p_low - allowed
+        slack = 1e-15 * (1 + allowed[np.isfinite(excess)])  # above the round-off of the difference
+        least = np.min(excess[np.isfinite(excess)] - slack, initial=1.0)
+        return min(1.0, max(0.0, float(least)))
+
 
 def rectangle(x: int, n: int, y: int, m: int, *, alpha: float) -> Region:
     """Returns the region of two one-sided Clopper-Pearson bounds at level alpha/2 each.

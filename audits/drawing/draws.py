@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.audits.drawing.checkpoint import Checkpoint
+from hockeystick.audits.drawing.first_outputs import rows
 from hockeystick.audits.drawing.workers import Crew
 from hockeystick.audits.outputs.cells import Partition, real_blocks
 from hockeystick.audits.outputs.reading import Codebook, Table, read
@@ -31,6 +32,11 @@ DEFAULT_SAMPLES = 1_000_000
 """The default number of samples from each data set; fewer where drawing them would take more than half a minute."""
 
 DEFAULT_SECONDS = 22.0  # for drawing the default number of samples
+
+MOST_SAMPLES = 10**9 - 1
+"""The largest number of samples from each data set that a time limit leads to."""
+
+_DRAWING = 0.75  # of a time limit: the rest is for the choice and the bound
 
 _MOST_CHOOSING = 1 << 20  # choosing samples from each data set; all samples beyond these bound the event
 _FEW_CHOOSING = 30  # choosing samples from each data set, where a sixth of all is less and a quarter is not
@@ -128,6 +134,8 @@ class Draws:
     """All outputs of one audit.
 
     Attributes:
+      wanted: number of outputs from each data set; None for as many as fit the time.
+      seconds: time limit, by which ``wanted`` is reduced; None for the default one, if nothing is wanted.
       total: number of outputs from each data set; 0 until it is known.
       book: the layouts of the choosing samples.
     """
@@ -140,6 +148,7 @@ class Draws:
     progress: Progress | None = None
     look: Look | None = None
     checkpoint: Checkpoint | None = None
+    seconds: float | None = None
     total: int = field(default=0, init=False)
     book: Codebook = field(factory=Codebook, init=False)
     _numbers: int = field(default=1, init=False)
@@ -147,6 +156,12 @@ class Draws:
     _spread: bool = field(default=True, init=False)
     _chosen: int = field(default=0, init=False)
     _pace: float = field(default=math.inf, init=False)  # seconds for one more output from both data sets
+    _cost: float = field(default=math.inf, init=False)  # the same, with reading
+    _tables: tuple[list[Table], list[Table]] = field(factory=lambda: ([], []), init=False)
+    _next: tuple[int, int] = field(default=(0, 0), init=False)  # choosing samples so far, and calls
+    _spent: float = field(default=0.0, init=False)  # seconds for them
+    _began: float = field(factory=lambda: time.perf_counter(), init=False)
+    _limited: bool = field(default=False, init=False)  # whether the time limit has set ``total``
 
     def choosing(self) -> tuple[Table, Table]:
         """Returns the choosing samples, and sets ``total``."""
@@ -155,30 +170,68 @@ class Draws:
             self._simple, self._chosen = self.checkpoint.simple, self.checkpoint.tables[0].runs
             self._numbers = max(table.numbers for table in self.checkpoint.tables)
             return self.checkpoint.tables
-        tables: tuple[list[Table], list[Table]] = ([], [])
-        self.total, drawn, number = self.wanted or 0, 0, 0
-        started = time.perf_counter()
-        while not self.total or drawn < self._share():
-            left = self._share() - drawn if self.total else DEFAULT_SAMPLES
-            calls = tuple(self._calls(drawn, number, left, _ROUND if self.total and drawn else 1))
+        self._choose(None)
+        self.book.closed = True
+        joined = self._joined()
+        self._chosen = joined[0].runs
+        if self.checkpoint is not None:
+            self.checkpoint.keep_tables(self.total, self.book, self._pace, self._simple, joined)
+        return joined
+
+    def first(self, runs: int) -> tuple[Table, Table] | None:
+        """Returns the first ``runs`` choosing samples; None if there are fewer, or if a checkpoint has them all."""
+        if self.checkpoint is not None and self.checkpoint.tables is not None:
+            return None
+        self._choose(runs)
+        return self._joined() if self._next[0] == runs else None
+
+    @property
+    def planned(self) -> int:
+        """Number of outputs from each data set; an estimate if it is not known yet."""
+        return self.total or self._affordable(self._next[0])
+
+    @property
+    def timed(self) -> bool:
+        """Whether a time limit reduced the number of outputs."""
+        return self.total < (self.wanted or (DEFAULT_SAMPLES if self.seconds is None else MOST_SAMPLES))
+
+    def _joined(self) -> tuple[Table, Table]:
+        return Table.join(self._tables[0]), Table.join(self._tables[1])
+
+    def _choose(self, most: int | None) -> None:
+        """Draws the choosing samples that are still missing, up to ``most``; sets ``total`` if all are drawn."""
+        tables, limited = self._tables, self.wanted is None or self.seconds is not None
+        self.total = self.total or self.wanted or 0
+        while not self.total or self._next[0] < self.share(self.total):
+            drawn, number = self._next
+            if most is not None and drawn >= most:
+                return
+            started = time.perf_counter()
+            left = self.share(self.total) - drawn if self.total else DEFAULT_SAMPLES
+            left = left if most is None else min(left, most - drawn)
+            settled = self.total and drawn and (self._limited or not limited)
+            calls = tuple(self._calls(drawn, number, left, _ROUND if settled else 1))
             for found in self._drawn(calls):
                 for call, pair in zip(found.calls, found.outputs, strict=True):
                     for side, outputs in enumerate(pair):
                         table = read(outputs, call.runs, self.book, vectorised=self.target.vectorised)
                         tables[side].append(table)
                         self._numbers = max(self._numbers, table.numbers)
-            drawn, number = calls[-1].start + calls[-1].runs, calls[-1].number + 1
+            self._next = drawn, number = calls[-1].start + calls[-1].runs, calls[-1].number + 1
             if self._simple and drawn <= _LOOKED_AT:
                 self._note_kind(tables)
-            spent = time.perf_counter() - started
-            if not self.total and (spent > 2 * _PILOT_SECONDS or calls[-1].runs >= self._size(number) > _FIRST):
-                self.total = self._affordable(drawn)
-        self.book.closed = True
-        joined = Table.join(tables[0]), Table.join(tables[1])
-        self._chosen = joined[0].runs
-        if self.checkpoint is not None:
-            self.checkpoint.keep_tables(self.total, self.book, self._pace, self._simple, joined)
-        return joined
+            self._cost = max(1e-9, (time.perf_counter() - started) / sum(call.runs for call in calls))
+            self._spent += time.perf_counter() - started
+            known = self._spent > self._pilot or calls[-1].runs >= self._size(number) > _FIRST
+            if limited and not self._limited and known:
+                self.total, self._limited = self._affordable(drawn), True
+        if limited and not self._limited:
+            self.total, self._limited = self._affordable(self._next[0]), True
+
+    @property
+    def _pilot(self) -> float:
+        """Seconds of drawing that show the pace."""
+        return 2 * _PILOT_SECONDS if self.seconds is None else min(2 * _PILOT_SECONDS, self.seconds / 8)
 
     @property
     def spare(self) -> int:
@@ -186,6 +239,26 @@ class Draws:
         if self._simple or self.look is not None:
             return 0
         return max(0, min(self.total // 2 - self._chosen, self.total // 4)) // 2 * 2
+
+    def fitting(self, trials: int, grid: float | None, partitions: list[Partition], tables: tuple[Table, Table]) -> int:
+        """Returns at most ``trials``: as many bounding samples as fit into the rest of the time limit; sets ``total``.
+
+        The choosing samples show how long it takes to draw, read and count one more output. What they say about the
+        claim does not matter, nor does any count of the bounding samples.
+        """
+        if self.seconds is None:
+            return trials
+        started, runs = time.perf_counter(), min(tables[0].runs, _LOOKED_AT)
+        for table in tables:
+            some = rows(table, 0, runs)
+            rounded = real_blocks(some, tuple(self.book.layouts), grid)
+            for partition in partitions:
+                partition.count(some, rounded)
+        now = time.perf_counter()
+        left = max(0.0, self.seconds - (now - self._began)) / (self._cost + (now - started) / runs)
+        found = min(trials, max(int(left * self.pool.size), self._chosen, MINIMUM_SAMPLES))
+        self.total -= trials - found
+        return found
 
     def tuning(self, runs: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
         """Returns counts of further outputs, shape (folds, sides, cells), in each partition; stores no output."""
@@ -288,8 +361,8 @@ class Draws:
         """Whether the caller's statistic is an event, so that there is hardly anything to choose."""
         return self.look is not None and bool(self.book.layouts and self.book.layouts[0].is_bool)
 
-    def _share(self) -> int:
-        """Returns how many outputs choose the event.
+    def share(self, total: int) -> int:
+        """Returns how many of ``total`` outputs choose the event.
 
         If outputs are single numbers that hardly recur, a model finds half-lines with few of them
         (:mod:`hockeystick.audits.attacks.half_lines`). With a sixth of the samples, an audit of Gaussian noise with
@@ -298,11 +371,11 @@ class Draws:
         """
         most = min(_MOST_CHOOSING, max(_MOST_NUMBERS // self._numbers, MINIMUM_SAMPLES // 2))
         if self.look is not None:
-            return min(self.look.samples(self.total, binary=self.event_given), most)
+            return min(self.look.samples(total, binary=self.event_given), most)
         if not self._simple:
-            return min(self.total // 2, most)
-        quarter = self.total // 4
-        return min(max(self.total // 6, min(quarter, _FEW_CHOOSING)) if self._spread else quarter, most)
+            return min(total // 2, most)
+        quarter = total // 4
+        return min(max(total // 6, min(quarter, _FEW_CHOOSING)) if self._spread else quarter, most)
 
     def _note_kind(self, tables: tuple[list[Table], list[Table]]) -> None:
         """Sets ``_spread`` (single numbers that hardly recur) and ``_simple`` (that, few values, or a known ratio)."""
@@ -315,10 +388,13 @@ class Draws:
         self._simple = bool(ratio or self._spread or (one and distinct <= _FEW_VALUES))
 
     def _affordable(self, drawn: int) -> int:
-        """Returns the default number of samples: as many as fit the time limit, rounded down to two digits."""
-        fits = int(min(DEFAULT_SECONDS * self.pool.size / self._pace, DEFAULT_SAMPLES))
+        """Returns as many samples as fit the time limit, rounded down to two digits, and at most those wanted."""
+        limit = DEFAULT_SECONDS if self.seconds is None else _DRAWING * self.seconds
+        most = self.wanted or (DEFAULT_SAMPLES if self.seconds is None else MOST_SAMPLES)
+        fits = int(min(limit * self.pool.size / self._cost, most))
         unit: int = 10 ** max(0, len(str(fits)) - 2)
-        return max(fits // unit * unit, 2 * drawn, MINIMUM_SAMPLES)
+        fits = fits if fits == most else fits // unit * unit
+        return min(max(fits, 2 * drawn, MINIMUM_SAMPLES), max(most, drawn))
 
     def _report(self, done: int) -> None:
         if self.progress is not None and self.total:

@@ -137,8 +137,12 @@ class Bayes:
 
 
 def innovate(values: FloatArray, innovations: FloatArray | None, centre: FloatArray | float) -> FloatArray:
-    """Returns the numbers that :class:`Bayes` sums over."""
-    return values if innovations is None else (values - centre) @ innovations.T
+    """Returns the numbers that :class:`Bayes` sums over.
+
+    A product's last bits depend on how many rows are multiplied at once, and edges are values that occurred. So
+    products are rounded, and a frequent value has the same score in every batch.
+    """
+    return values if innovations is None else np.round((values - centre) @ innovations.T, 9)
 
 
 def tame(real: FloatArray) -> FloatArray:

@@ -136,7 +136,7 @@ class Recorded:
       >>> rng = np.random.default_rng(1)
       >>> recorded = Recorded(rng.laplace(0.0, 0.5, 20_000), rng.laplace(1.0, 0.5, 20_000))  # say, from np.load
       >>> audit(recorded, claim=(1.0, 0.0), rng=1).outcome, recorded.left
-      ('refuted', 0)
+      ('refuted', 18000)
     """
 
     outputs0: Outputs = field(repr=False)

@@ -26,4 +26,4 @@ def measured_curve(verdict: Verdict) -> tuple[FloatArray, FloatArray] | None:
     sums = np.rint(rates * verdict.trials).astype(np.int64)
     sums = np.column_stack([np.zeros(2, dtype=np.int64), np.maximum.accumulate(sums, axis=1), [verdict.trials] * 2])
     cells = np.diff(sums, axis=1)[:, ::-1]  # the last cell is then the most typical of the likelier data set
-    return cell_curve_bounds(cells, confidence=verdict.confidence).tradeoff()
+    return cell_curve_bounds(cells, confidence=1 - verdict.level).tradeoff()

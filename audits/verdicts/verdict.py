@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import attrs
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.graph.drawing.notebook_reprs import html_table, markdown_table, markdown_text
@@ -76,10 +76,14 @@ class Verdict(CommonVerdict):
       float_leak: whether the bit patterns of the outputs refute the claim by more than their values as real numbers do,
         in a separate test at the same confidence level. Bit patterns count for ``outcome`` only with ``bits=True``.
       bits: whether bit patterns counted for ``outcome``.
-      seed: seed of all random numbers; ``audit(..., samples=samples, rng=seed)`` draws the same outputs again.
+      seed: seed of all random numbers; ``audit(..., samples=planned, rng=seed)`` draws the same outputs again.
       seconds: wall time.
       warnings: one sentence each.
       tradeoff: estimated points of the trade-off curve, by increasing false-positive rate.
+      delta_lower: lower bound on the true delta at ``epsilon_claimed``, of the same test and confidence level.
+      planned: number of outputs that the audit would have drawn from each data set; ``samples`` is smaller if a first
+        look refuted the claim.
+      level: the part of 1 - ``confidence`` that was spent on the stated counts; the rest was another look's.
       versions: versions of the libraries and of Python.
 
     Example:
@@ -115,6 +119,9 @@ class Verdict(CommonVerdict):
     event_back: str = ""
     count_back_p: int = 0
     count_back_q: int = 0
+    delta_lower: float = 0.0
+    planned: int = Factory(lambda self: self.samples, takes_self=True)
+    level: float = Factory(lambda self: 1 - self.confidence, takes_self=True)
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
@@ -123,9 +130,10 @@ class Verdict(CommonVerdict):
         With so many outputs, and the event given as ``statistic``, a true epsilon of ``factor`` times the claimed one
         would be refuted with probability 0.9, if the event's probability on the less likely data set stays the same.
         The number is infinite if this is impossible. It counts ``event`` alone; a second event for the other order
-        reduces it. To find the event again takes up to twice as many outputs. Empty if the claimed epsilon is 0.
+        reduces it. To find the event again takes up to twice as many outputs. Empty if the claimed epsilon is 0, and
+        after a refutation, where there is nothing left to refute.
         """
-        if self.epsilon_claimed == 0:
+        if self.epsilon_claimed == 0 or self.refuted:
             return ()
         alpha, each = 1 - self.confidence, 50 / 49  # one in fifty chooses the direction
         needed = [
@@ -161,7 +169,8 @@ class Verdict(CommonVerdict):
         stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
         values = read_values(stated, _FIELDS, optional=_OPTIONAL)
         for less, more in _ORDERED:
-            fields.at_most(values, less, more)
+            if more in values:
+                fields.at_most(values, less, more)
         return cls(**values)
 
     def summary(self) -> str:
@@ -186,15 +195,30 @@ class Verdict(CommonVerdict):
                 if self.event_back
                 else []
             ),
-            f"epsilon is at least {rounded_text.lower(self.epsilon_lower, 4)} at delta={self.delta:g}; "
-            f"the test refutes {self._detectable_words()} through such an event with probability 0.9",
-            f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}, "
-            f"seed {self.seed}, {self.seconds:.2f} s",
+            self._bounds_in_words(),
+            f"{self._samples_in_words()}, seed {self.seed}, {self.seconds:.2f} s",
         ]
         if needed:
             each = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
             lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(each)}")
         return "\n".join([*lines, *self._warning_lines()])
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a first look ended the audit."""
+        return self.samples < self.planned
+
+    def _bounds_in_words(self) -> str:
+        least = f"epsilon is at least {rounded_text.lower(self.epsilon_lower, 4)} at delta={self.delta:g}"
+        if self.refuted:
+            delta = rounded_text.lower(self.delta_lower, 4)
+            return f"{least}, and delta at least {delta} at epsilon={self.epsilon_claimed:g}"
+        return f"{least}; the test refutes {self._detectable_words()} through such an event with probability 0.9"
+
+    def _samples_in_words(self) -> str:
+        if self.stopped:
+            return f"stopped after {self.samples:,} of {self.planned:,} samples from each data set"
+        return f"{self.samples} samples from each data set{' (as many as fit the time)' if self.timed else ''}"
 
     def _repr_html_(self) -> str:
         return html_table(f"Verdict: {self.outcome}", _COLUMNS, _rows(self))
@@ -211,16 +235,18 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
     caught += f" at δ = {verdict.delta_tested:g}" if verdict.tested_elsewhere else ""
     back = f"{verdict.event_back}: {verdict.count_back_p:,} on {second}, {verdict.count_back_q:,} on {first}"
     tested = f"ε = {verdict.epsilon_tested:g}, δ = {verdict.delta_tested:g}"
+    refuted, stopped = verdict.refuted, f" of {verdict.planned:,}" if verdict.stopped else ""
     return [
         ("claimed", f"ε = {verdict.epsilon_claimed:g} at δ = {verdict.delta:g}"),
         *([("tested at", tested)] if verdict.tested_elsewhere else []),
         ("measured", f"ε ≥ {rounded_text.lower(verdict.epsilon_lower)} at δ = {verdict.delta:g}"),
+        *([("or", f"δ ≥ {rounded_text.lower(verdict.delta_lower)} at ε = {verdict.epsilon_claimed:g}")] * refuted),
         ("confidence", f"{verdict.confidence:.10g}"),
         ("event", verdict.event),
         ("happened", f"{verdict.count_p:,} times on {first}, {verdict.count_q:,} on {second}, of {verdict.trials:,}"),
         *([("second event", back)] if verdict.event_back else []),
-        ("could have caught", f"{caught} through such an event, with probability 0.9"),
-        ("samples", f"{verdict.samples:,} from each data set; seed {verdict.seed}"),
+        *([("could have caught", f"{caught} through such an event, with probability 0.9")] * (not refuted)),
+        ("samples", f"{verdict.samples:,}{stopped} from each data set; seed {verdict.seed}"),
         *(("warning", warning) for warning in verdict.warnings),
     ]
 
@@ -248,9 +274,12 @@ _FIELDS: dict[str, fields.Check] = {
     "event_back": fields.words,
     "count_back_p": fields.count,
     "count_back_q": fields.count,
+    "delta_lower": fields.share,
+    "planned": fields.count,
+    "level": fields.level,
 }
 
-_OPTIONAL = ("event_probability", "event_back", "count_back_p", "count_back_q")
+_OPTIONAL = ("event_probability", "event_back", "count_back_p", "count_back_q", "delta_lower", "planned", "level")
 
 _ORDERED = (
     ("count_p", "trials"),
@@ -258,4 +287,5 @@ _ORDERED = (
     ("count_back_p", "trials"),
     ("count_back_q", "trials"),
     ("trials", "samples"),
+    ("samples", "planned"),
 )

@@ -121,6 +121,7 @@ def published(quick: bool) -> Iterator[Row]:
             samples=size,
             rng=1,
             confidence=0.9,
+            first_look=False,
             checkpoint=WORK / f"svt-4, {name}, {size}.checkpoint",
             **options,
         )

@@ -21,7 +21,8 @@ from scipy import stats
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.audits import Claim, TargetError, Verdict, audit
+from hockeystick.audits import Claim, Recorded, TargetError, Verdict, audit
+from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.verdicts.verdict import TradeoffPoint
 
 Batch = Callable[[Any, np.random.Generator, int], Any]
@@ -207,7 +208,7 @@ def test_a_stream_that_may_end_without_an_answer() -> None:
 @pytest.mark.parametrize("confidence", [0.999, SURE])
 def test_noise_in_floating_point_leaks_through_its_bits_only(confidence: float) -> None:
     def run(sample: Batch, bits: bool) -> Verdict:
-        return checked(sample, 20_000, confidence=confidence, bits=bits)
+        return checked(sample, 20_000, confidence=confidence, bits=bits, first_look=False)
 
     as_reals, as_bits = run(laplace(1.0), False), run(laplace(1.0), True)
 
@@ -671,3 +672,147 @@ def test_the_samples_stated_do_refute_the_under_claim(factor: float) -> None:
     found = sum(checked(event(factor), samples, statistic=np.asarray, rng=seed).refuted for seed in range(200))
 
     assert found >= stats.binom.ppf(1e-6, 200, 0.87)
+
+
+def test_a_claim_that_is_far_too_small_ends_an_audit_after_2000_outputs() -> None:
+    """The bounds are those of the first outputs, at a twentieth of the level, and leave out the second look's."""
+    verdict = checked(on_a_grid(laplace(0.5)), 100_000)
+    share = (1 - 0.999) / 20
+
+    assert verdict.refuted and verdict.stopped
+    assert (verdict.samples, verdict.planned, verdict.trials) == (2000, 100_000, 2000 - 2000 // 6)
+    assert verdict.level == pytest.approx(share)
+    assert verdict.confidence == 0.999
+    assert "stopped after 2,000 of 100,000 samples" in str(verdict)
+    counts = np.array([[verdict.count_p, verdict.count_back_q], [verdict.count_q, verdict.count_back_p]])
+    assert counts.max() <= verdict.trials
+    assert 1.0 < verdict.epsilon_lower < 2.0
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_the_first_look_is_an_audit_of_2000_outputs_at_a_twentieth_of_the_level() -> None:
+    for scale in (0.5, 0.7):
+        stopped = checked(on_a_grid(laplace(scale)), 30_000, rng=5)
+        alone = checked(on_a_grid(laplace(scale)), 2000, rng=5, confidence=1 - (1 - 0.999) / 20)
+        assert stopped.refuted and stopped.trials == alone.trials
+        assert stopped.epsilon_lower == pytest.approx(alone.epsilon_lower, abs=0.35)  # other outputs of the same law
+
+
+def test_the_last_look_has_what_the_first_one_left_of_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that is asked at the levels α/20 and 19α/20, with disjoint outputs, has the level α by the union bound."""
+    module = sys.modules["hockeystick.audits.fixed_sample"]
+    levels: list[float] = []
+    original = module.Bound.of
+
+    def spy(*args: Any, alpha: float, **rest: Any) -> Any:
+        levels.append(alpha)
+        return original(*args, alpha=alpha, **rest)
+
+    monkeypatch.setattr(module.Bound, "of", spy)
+    both = checked(on_a_grid(laplace(1.0)), 20_000, confidence=0.99)
+    assert both.level == levels[1] and sum(levels) <= 0.01 * (1 + 1e-12)
+    assert levels == pytest.approx([0.01 / 20, 0.01 * 19 / 20])
+
+    levels.clear()
+    assert checked(on_a_grid(laplace(1.0)), 20_000, confidence=0.99, first_look=False).level == levels[0]
+    assert checked(on_a_grid(laplace(1.0)), 11_000, confidence=0.99).level == levels[1]  # 2,000 would not choose
+    assert levels == pytest.approx([0.01, 0.01])
+
+
+def test_outputs_of_the_first_look_are_not_counted_again() -> None:
+    """Of a record each output is used once: a sixth chooses, with the first 2,000 in it, and the others are counted."""
+    rng = np.random.default_rng(3)
+    numbers = rng.laplace(size=(2, 20_000))
+    numbers[1, 2000:] += 2.0  # the first 2,000 say nothing, the others refute
+    recorded = Recorded(*numbers)
+
+    verdict = audit(recorded, claim=Claim(1.0), samples=20_000, rng=1)
+    below = (numbers[:, 20_000 // 6 :] < 1.0).sum(axis=1)
+
+    assert verdict.refuted and not verdict.stopped
+    assert recorded.left == 0
+    assert verdict.trials == 20_000 - 20_000 // 6
+    assert max(verdict.count_p, verdict.count_back_p) < below.max() + 2000
+
+
+def test_what_the_first_look_only_counts_does_not_choose_its_event() -> None:
+    """The leak begins after the 1,000 outputs that choose the first look's event, so the last look finds it."""
+    calls = {0: 0, 1: 0}
+
+    def late(data: int, rng: np.random.Generator) -> Any:
+        calls[data] += 1
+        return "leak" if data and calls[1] > 1000 and rng.random() < 0.5 else "x"
+
+    verdict = checked(late, 8000, confidence=SURE)
+
+    assert verdict.refuted and not verdict.stopped
+    assert verdict.event == "output is 'leak'"
+
+
+@pytest.mark.statistical
+def test_true_claims_are_refuted_as_seldom_as_promised_with_a_first_look() -> None:
+    """Randomised response at its claim, 400 audits at level 0.2: more than 120 have probability below 1e-6."""
+    found = [checked(randomised_response(1.0), 8000, confidence=0.8, rng=seed) for seed in range(400)]
+
+    assert stats.binom.sf(120, 400, 0.2) < 1e-6
+    assert sum(one.refuted for one in found) <= 120
+    assert any(one.epsilon_lower > 0.9 for one in found)
+
+
+def test_a_refutation_bounds_delta_and_states_no_figure_without_meaning() -> None:
+    """The true δ at the claimed ε = 1 of Laplace noise of scale 1/2 is 1 - e^(-1/2)."""
+    verdict = checked(on_a_grid(laplace(0.5)), 100_000, first_look=False)
+    truth = 1 - math.exp(-0.5)
+
+    assert truth - 0.2 < verdict.delta_lower < truth
+    assert verdict.samples_to_detect() == ()
+    text = str(verdict) + verdict._repr_markdown_() + verdict._repr_html_()
+    assert "and delta at least 0." in text and "δ ≥ 0." in text
+    assert not any(words in text for words in ("with probability 0.9", "under-claim", "could have caught", "stopped"))
+    assert verdict.to_dict()["samples_to_detect"] == []
+    assert "with probability 0.9" in str(checked(laplace(1.0), 3000))
+
+
+def test_the_bound_on_delta_is_what_the_region_leaves() -> None:
+    region = frontier(600, 1000, 100, 1000, slope=math.e, alpha=1e-3)
+    delta = region.delta(1.0)
+
+    assert 0.15 < delta < 0.6 - math.e * 0.1
+    assert region.refutes(1.0, delta * (1 - 1e-9)) and not region.refutes(1.0, delta + 1e-9)
+    assert frontier(100, 1000, 100, 1000, slope=math.e, alpha=1e-3).delta(1.0) == 0.0
+    assert region.delta(0.0) > delta > region.delta(1.2)
+
+
+def test_a_time_limit_sets_the_number_of_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that runs with the target's calls, a hundredth of a second each."""
+    now = 0.0
+
+    def slow(data: int, rng: np.random.Generator) -> float:
+        nonlocal now
+        now += 0.01
+        return data + rng.laplace()
+
+    for module in ("fixed_sample", "drawing.draws"):
+        clock = SimpleNamespace(perf_counter=lambda: now)
+        monkeypatch.setattr(sys.modules[f"hockeystick.audits.{module}"], "time", clock)
+
+    free = checked(slow, None, seconds=20.0)  # type: ignore[arg-type]
+    assert free.timed and 700 <= free.samples <= 1000 and free.seconds <= 20.5
+
+    least = checked(slow, 200, seconds=20.0)
+    assert not least.timed and least.samples == 200
+    fewer = checked(slow, 5000, seconds=20.0)
+    assert fewer.timed and fewer.samples < 1000 and fewer.seconds <= 20.5
+    again = checked(slow, fewer.samples)
+    assert again.samples == fewer.samples
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf, "1", True])
+def test_a_bad_time_limit_is_refused(seconds: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="seconds"):
+        checked(laplace(1.0), 100, seconds=seconds)
+
+
+def test_a_time_limit_and_a_checkpoint_are_refused_together(tmp_path: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="checkpoint"):
+        checked(laplace(1.0), 100, seconds=1.0, checkpoint=tmp_path / "state")

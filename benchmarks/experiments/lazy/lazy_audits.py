@@ -87,7 +87,13 @@ def measured(name: str, mutation: Mutation | None, view: View, samples: int) -> 
     needed = samples_needed(exact, claim, confidence=CONFIDENCE)
     used = samples if math.isinf(needed) else 3 * math.ceil(needed)
     verdict = audit(
-        target, claim=claim, neighbours=target.neighbours, samples=used, rng=20240611, confidence=CONFIDENCE
+        target,
+        claim=claim,
+        neighbours=target.neighbours,
+        samples=used,
+        rng=20240611,
+        confidence=CONFIDENCE,
+        first_look=False,
     )
     return {
         "claimed": claim.epsilon,

@@ -66,7 +66,13 @@ def audited(part: float, rounds: int, samples: int) -> dict[str, Any]:
         return learner.log_likelihood_ratio(learner.simulate(data, rng, runs), first, second)
 
     verdict = audit(
-        ratios, claim=Claim(epsilon=1.0), neighbours=(first, second), samples=samples, rng=SEED, confidence=CONFIDENCE
+        ratios,
+        claim=Claim(epsilon=1.0),
+        neighbours=(first, second),
+        samples=samples,
+        rng=SEED,
+        confidence=CONFIDENCE,
+        first_look=False,
     )
     most = max(float(np.abs(ratios(data, np.random.default_rng(SEED), 2000)).max()) for data in (first, second))
     certified = learner.graph().guarantee().epsilon(0.0).upper

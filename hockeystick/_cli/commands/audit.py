@@ -19,9 +19,12 @@ from hockeystick._cli.frame.audit_options import (
     status_of,
     verdict_options,
     verdict_result,
+    without_none,
 )
 from hockeystick._cli.frame.audit_targets import chosen_system, system_options
 from hockeystick._cli.frame.destinations import deliver, result_files
+from hockeystick._cli.frame.option_types import Real
+from hockeystick._cli.frame.shared_options import flag, option, picked
 
 if TYPE_CHECKING:
     from hockeystick.audits import SequentialVerdict, Verdict
@@ -48,6 +51,12 @@ class _Audit(click.Command):
 @system_options()
 @claim_options()
 @statistic_options()
+@option(
+    "--seconds T",
+    Real(0.0, low_open=True),
+    "Approximate time limit. The time of the first outputs decides how many there are to be, at most --samples.",
+)
+@flag("--all-samples", "Draw all outputs, even if the first 2,000 refute the claim.")
 @verdict_options(
     "Number of outputs drawn from each data set, over all stages of the audit. Default: all that were recorded, or as "
     "many as half a minute allows."
@@ -60,6 +69,8 @@ def audit_command(**given: Any) -> int:
     give, and searches for an event whose probabilities contradict the claim. Outputs may be numbers, arrays, strings,
     tuples or None. MODULE is a file (path/to/mymech.py), a file in the working directory (mymech), or an importable
     module.
+
+    If the first 2,000 outputs refute the claim, the audit ends there, at the same confidence level.
 
     If you don't know which data sets are worst, hockeystick search looks for them.
 
@@ -139,6 +150,7 @@ def audit_command(**given: Any) -> int:
         if given["sequential"]:
             verdict = sequential_audit(target, **sequential_arguments(given, target, statistic), **shared)
         else:
+            shared |= {"first_look": not given["all_samples"], **without_none(picked(given, "seconds"))}
             verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
     result = verdict_result(verdict, system.name, system.d0, system.d1, **claim_words(given))
     deliver(files, result)

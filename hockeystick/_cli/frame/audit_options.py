@@ -271,9 +271,9 @@ def sequential_arguments(given: Given, target: Any, statistic: Any) -> Given:
     """
     from hockeystick.audits.targets.calling import Target
 
-    for name in ("bits", "attack", "checkpoint", *_WORKERS):
+    for name in ("bits", "attack", "checkpoint", "seconds", "all_samples", *_WORKERS):
         if given[name]:
-            raise click.UsageError(f"--{name} can't be combined with --sequential")
+            raise click.UsageError(f"--{name.replace('_', '-')} can't be combined with --sequential")
     if callable(statistic) and not Target.of(target).vectorised:
         statistic = _EachOutput(statistic)
     confidence = 0.999 if given["confidence"] is None else given["confidence"]

@@ -75,7 +75,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
         ("confidence level", f"{exact(result['confidence'])}, jointly for all events and both directions"),
-        ("detectable", could_catch(result)),
+        *_or_else(result),
         ("event", shorten(result["event"], 400)),
         ("direction", f"more likely on {likelier} than on {other}"),
         *(
@@ -85,6 +85,15 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         ),
         ("floating point", _leak(result)),
     )
+
+
+def _or_else(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """Returns the bound on δ of a refuted claim, or else what the audit would have refuted."""
+    if result["outcome"] != "refuted":
+        return (("detectable", could_catch(result)),)
+    if "delta_lower" not in result:  # a file of an earlier version
+        return ()
+    return (("or", f"δ ≥ {lower(result['delta_lower'])} at ε = {exact(result['epsilon_claimed'])}"),)
 
 
 def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
@@ -165,6 +174,13 @@ def measured(points: list[dict[str, float]], label: str) -> Series:
     )
 
 
+def _samples(result: Result) -> str:
+    drawn, planned = result["samples"], result.get("planned", result["samples"])
+    if drawn < planned:
+        return f"stopped after {whole(drawn)} of {whole(planned)} from each data set: they refute the claim"
+    return f"{whole(drawn)} from each data set" + (", limited by the time" if result["timed"] else "")
+
+
 def _recipe(result: Result) -> tuple[tuple[str, Cell], ...]:
     return (
         ("target", result["target"]),
@@ -172,7 +188,7 @@ def _recipe(result: Result) -> tuple[tuple[str, Cell], ...]:
         ("d1", shorten(result["d1"], 200)),
         (
             "samples",
-            f"{whole(result['samples'])} from each data set" + (", limited by the time" if result["timed"] else ""),
+            _samples(result),
         ),
         ("seed", str(result["seed"])),
         ("time", seconds(result["seconds"])),

@@ -446,7 +446,7 @@ def arranged(seed: int) -> Target:
     return sample
 
 
-@pytest.mark.parametrize("seed", [4, 5, 6, 9])
+@pytest.mark.parametrize("seed", [1, 3, 5, 6])
 def test_an_event_is_judged_by_the_score_that_counts_it(seed: int) -> None:
     """A value with probability 0.6 on one data set lies inside by half-fitted scores and outside by the final one.
 
@@ -455,15 +455,14 @@ def test_an_event_is_judged_by_the_score_that_counts_it(seed: int) -> None:
     """
     evidence = evidence_of(arranged(seed), 1000, attack="simple", seed=seed)
     families = families_of(real_partitions(evidence), evidence, on_bits=False)
-    crossed = [
-        one for one in families if one.partition.folds and one.worse_by(evidence.recount(one.partition), 4.0).any()
-    ]
+    fitted = [(one, one.recounted(evidence.recount(one.partition))) for one in families if one.partition.folds]
+    emptied = [one for one, again in fitted if np.any(one.x - again.x > 300)]
 
     event = choose_event(evidence, Claim(1.0), alpha=0.001, trials=1000, both=True)
     fresh = evidence_of(arranged(seed), 1000, seed=seed + 100)
     counts = np.stack([event.partition.count(fresh.tables[side], fresh.real[side]) for side in (0, 1)])
 
-    assert crossed
+    assert emptied
     assert event.counts(counts)[0] > 450
 
 
@@ -475,14 +474,39 @@ def test_a_frequent_value_is_found_under_every_arrangement_of_the_numbers() -> N
         assert verdict.refuted, seed
 
 
-def test_an_event_is_left_out_if_other_counts_show_it_as_clearly_worse_and_not_as_better() -> None:
-    evidence = evidence_of(arranged(0), 500, attack="simple")
-    family = next(one for one in families_of(real_partitions(evidence), evidence, on_bits=False) if not one.by_ratio)
-    none, shares = np.zeros_like(family.totals), family.x / 1000
+def test_a_score_that_only_moves_is_not_left_out() -> None:
+    """By the final score the events are a little larger or smaller: with many outputs by many standard errors."""
 
-    assert not family.worse_by(family.totals, 4.0).any()
-    assert family.worse_by(none, 4.0).tolist() == (family.x > 4 * np.sqrt(500 * shares * (1 - shares) + 1)).tolist()
-    for side, worse in ((family.direction, False), (1 - family.direction, True)):
-        counts = family.totals.copy()
-        counts[side], counts[side, family.order[0]] = 0, 500  # every output of that data set is in every event
-        assert family.worse_by(counts, 4.0).tolist() == (worse & (family.y < 490)).tolist()
+    def shifted(value: int, rng: np.random.Generator, runs: int) -> np.ndarray:
+        return np.asarray(np.array([5.0, 3.0]) - value * np.array([1.0, -1.0]) + rng.laplace(size=(runs, 2)))
+
+    evidence = evidence_of(shifted, 20_000, attack="simple")
+    event = choose_event(evidence, Claim(1.0), alpha=1e-6, trials=20_000, both=True)
+
+    assert "score" in str(event)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 4, 9])
+def test_a_score_does_not_depend_on_the_other_outputs_of_a_batch(seed: int) -> None:
+    """Edges of its bins are values that occurred, and a frequent one must not cross them by the last bit."""
+    evidence = evidence_of(arranged(seed), 1000, seed=seed)
+    real = np.concatenate(evidence.blocks(0))
+    for partition in real_partitions(evidence):
+        feature = next(iter(partition.parts.values())).feature
+        keys = feature.keys(real, real)
+        for size in (1, 16, 300):
+            some = real[-300:]
+            parts = [feature.keys(some[i : i + size], some[i : i + size]) for i in range(0, 300, size)]
+            assert (np.concatenate(parts) == keys[-300:]).all()
+
+
+def test_counts_anew_are_those_of_the_same_events() -> None:
+    evidence = evidence_of(arranged(0), 500, attack="simple")
+    for family in families_of(real_partitions(evidence), evidence, on_bits=False):
+        again = family.recounted(evidence.recount(family.partition))
+        mask = np.zeros(family.partition.cells, dtype=bool)
+        mask[family.order[: family.sizes[-1]]] = True
+        inside = evidence.recount(family.partition)[:, mask].sum(axis=1)
+        assert (again.x[-1], again.y[-1]) == (inside[family.direction], inside[1 - family.direction])
+        if not family.by_ratio and family.partition.folds is None:
+            assert (again.x == family.x).all() and (again.y == family.y).all()

@@ -269,13 +269,13 @@ def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
 def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
     kept = tmp_path / "audit.npz"
-    stopped(vectorised, kept, 80_000, samples=60_000)
+    stopped(vectorised, kept, 80_000, samples=60_000, first_look=False)
     with np.load(kept) as stored:
         arrays = dict(stored)
     for name, wrong in (("counts0", arrays["counts0"] + 1), ("counts0", arrays["counts0"][:, 1:])):
         np.savez(kept, **{**arrays, name: wrong})
         with pytest.raises(InvalidArgumentError, match="does not fit"):
-            once(vectorised, samples=60_000, checkpoint=kept)
+            once(vectorised, samples=60_000, checkpoint=kept, first_look=False)
 
 
 @pytest.mark.statistical

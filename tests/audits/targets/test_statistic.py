@@ -59,7 +59,9 @@ def test_a_score_of_a_vector() -> None:
         return np.abs(outputs - 1).sum(axis=1) - np.abs(outputs).sum(axis=1)
 
     claim = Claim(0.5)  # the truth is 2
-    verdict = audit(target, claim=claim, neighbours=(0.0, 1.0), samples=20_000, statistic=score, rng=2)
+    verdict = audit(
+        target, claim=claim, neighbours=(0.0, 1.0), samples=20_000, statistic=score, rng=2, first_look=False
+    )
 
     assert verdict.refuted
     assert verdict.trials == 17_500

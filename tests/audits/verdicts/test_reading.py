@@ -41,6 +41,9 @@ VERDICT = Verdict(
     event_back="output > 0.5",
     count_back_p=3,
     count_back_q=1,
+    delta_lower=0.125,
+    planned=100_000,
+    level=5e-5,
 )
 SEQUENTIAL = SequentialVerdict(
     outcome="consistent",
@@ -199,6 +202,11 @@ def test_a_document_as_written_is_read(name):
         ("count_q", 1.5),
         ("count_back_p", 501),
         ("trials", 1001),
+        ("planned", 999),
+        ("planned", 1000.5),
+        ("delta_lower", -0.1),
+        ("level", 0),
+        ("level", 1),
         ("samples", True),
         ("samples", 10**400),
         ("timed", 0),
@@ -215,7 +223,7 @@ def test_a_document_as_written_is_read(name):
     ],
 )
 def test_a_verdict_with_an_invalid_field_is_refused(field, value):
-    with pytest.raises(InvalidArgumentError, match=f"^({field}|refuted|verdict|trials|count)"):
+    with pytest.raises(InvalidArgumentError, match=f"^({field}|refuted|verdict|trials|count|samples)"):
         Verdict.from_dict(VERDICT.to_dict() | {field: value})
 
 
@@ -226,6 +234,7 @@ def test_a_sequential_verdict_with_an_invalid_field_is_refused(field, value):
 
 
 LATER = {"event_probability", "event_back", "count_back_p", "count_back_q", "versions"}
+LATER |= {"delta_lower", "planned", "level"}
 """Fields that files of earlier versions lack."""
 
 

@@ -24,7 +24,16 @@ def truth(alarms: np.ndarray) -> np.ndarray:
 
 
 def verdict(seed: int, samples: int = 4000, neighbours: tuple[float, float] = (0.0, 1.0)) -> Verdict:
-    return audit(gaussian, claim=Claim(1.0, 0.01), neighbours=neighbours, samples=samples, confidence=0.999, rng=seed)
+    return audit(gaussian, claim=Claim(1.0, 0.01), neighbours=neighbours, samples=samples, rng=seed, first_look=False)
+
+
+def test_the_level_is_that_of_the_counts() -> None:
+    """Where a first look has a share of the level, a bound from either look's counts has the look's own level."""
+    whole = attrs.evolve(verdict(1), level=0.1)
+    share = attrs.evolve(whole, level=0.005)
+
+    wide, narrow = (np.interp(0.2, *curve) for curve in (measured_curve(share), measured_curve(whole)) if curve)
+    assert wide > narrow
 
 
 @pytest.mark.parametrize("neighbours", [(0.0, 1.0), (1.0, 0.0)])
@@ -52,7 +61,7 @@ def test_the_confidence_is_kept() -> None:
     for _ in range(300):
         zero, one = rng.normal(size=500), rng.normal(1.0, size=500)
         points = [TradeoffPoint((zero >= c).mean(), (one < c).mean(), 0.0, 1.0, 0.0, 1.0) for c in cuts]
-        made = attrs.evolve(plain, tradeoff=tuple(points), trials=500, confidence=0.9)
+        made = attrs.evolve(plain, tradeoff=tuple(points), trials=500, confidence=0.9, level=0.1)
         found = measured_curve(made)
         assert found is not None
         # Where the bound is a chord between events the truth, which is convex, lies below it too.

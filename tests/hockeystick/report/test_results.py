@@ -46,6 +46,7 @@ def verdict(**changes: Any) -> Verdict:
         "bits": False,
         "seed": 7,
         "seconds": 3.2,
+        "delta_lower": 0.251297,
         "tradeoff": (TradeoffPoint(0.06, 0.5, 0.05, 0.07, 0.49, 0.51), TradeoffPoint(0.5, 0.1, 0.49, 0.51, 0.09, 0.11)),
     }
     return Verdict(**(values | changes))
@@ -167,7 +168,7 @@ def test_the_terminal_report_has_what_the_verdict_has() -> None:
     for words in (
         "refuted: the claim of (1, 0)-differential privacy is false (confidence level 0.999)",
         "ε ≥ 1.7345 at δ = 0",  # rounded down
-        "ε ≥ 1.0124 with probability 0.9, by such an event",  # rounded up
+        "δ ≥ 0.25129 at ε = 1",  # rounded down
         "output < 0.5",
         "more likely on d1 than on d0",
         "1,000,000 from each data set, limited by the time",
@@ -182,6 +183,8 @@ def test_the_terminal_report_has_what_the_verdict_has() -> None:
     "changes, words",
     [
         ({"outcome": "consistent"}, "consistent: no violation of (1, 0)-differential privacy was found"),
+        ({"outcome": "consistent"}, "ε ≥ 1.0124 with probability 0.9, by such an event"),  # rounded up
+        ({"samples": 2000, "planned": 10**6, "timed": False}, "stopped after 2,000 of 1,000,000 from each data set"),
         (
             {"outcome": "inconclusive", "detectable_epsilon": math.inf},
             "no violation, however large, with probability 0.9, by such an event",
