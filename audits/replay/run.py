@@ -251,7 +251,7 @@ class _Session:
         if short:
             found.append(
                 f"the pair is not at the stated sensitivity: the largest distance met was {short[0].largest:.6g} of "
-                f"{short[0].stated:.6g} ({short[0].name} at {short[0].where})"
+                f"{short[0].stated:.6g} ({short[0].place})"
             )
         return found
 

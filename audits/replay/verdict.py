@@ -72,9 +72,14 @@ class MechanismMet:
     stated: float | None
     calls: int
 
+    @property
+    def place(self) -> str:
+        """The mechanism's name, and its line if the algorithm has one."""
+        return f"{self.name} at {self.where}" if self.where else self.name
+
     def __str__(self) -> str:
         against = "no sensitivity is stated" if self.stated is None else f"of {self.stated:.6g} stated"
-        return f"{self.name} at {self.where}: largest distance {self.largest:.6g} ({self.norm}), {against}"
+        return f"{self.place}: largest distance {self.largest:.6g} ({self.norm}), {against}"
 
 
 @frozen

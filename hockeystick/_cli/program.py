@@ -1,8 +1,9 @@
 """The command ``hockeystick``: its subcommands, and the exit status that they share.
 
 Exit status: 0 the claim was not refuted (or there was nothing to refute), 1 it was refuted, 2 the command could not
-run, 130 it was interrupted, 141 the reader of its output has closed the pipe. Only a verdict ends with 1. Errors of
-every kind end with 2 and print one line on the standard error stream that says what to do.
+run (or a replay has no verdict), 130 it was interrupted, 141 the reader of its output has closed the pipe. Only a
+verdict ends with 1. Errors of every kind end with 2 and print one line on the standard error stream that says what to
+do.
 
 Each command imports what it needs when it runs, so ``--help`` and ``--version`` answer at once.
 """
@@ -26,6 +27,7 @@ from hockeystick._cli.commands.demo import demo_command
 from hockeystick._cli.commands.graph import graph_command
 from hockeystick._cli.commands.kl import kl_command
 from hockeystick._cli.commands.release import release_command
+from hockeystick._cli.commands.replay import replay_command
 from hockeystick._cli.commands.report import report_command
 from hockeystick._cli.commands.search import search_command
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
@@ -143,6 +145,7 @@ def cli(ctx: click.Context) -> int:
     Examples:
       hockeystick demo
       hockeystick audit mymech.py:release --d0 0 --d1 1 --epsilon 1
+      hockeystick replay mymech.py:release --d0 '[1, 2, 3]' --d1 '[1, 2]' --epsilon 1
       hockeystick search mymech.py:count --domain counts --adjacency replace-one --epsilon 1
       hockeystick catalogue run 'zoo/*' --json zoo.json
       hockeystick account graph.json --delta 1e-6
@@ -175,6 +178,7 @@ for _command in (
     graph_command,
     kl_command,
     release_command,
+    replay_command,
     report_command,
     run,
     search_command,

@@ -25,6 +25,7 @@ from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
 from hockeystick._report.commands.catalogue import catalogue_report
 from hockeystick._report.commands.demo import demo_report
+from hockeystick._report.commands.replay import replay_report
 from hockeystick._report.commands.sequential import sequential_report
 from hockeystick._report.forms.terminal import TerminalReport
 from hockeystick._report.parts.content import Report
@@ -35,7 +36,7 @@ from hockeystick.accounting.optional_packages import MissingExtraError
 
 if TYPE_CHECKING:
     from hockeystick._runs.demo import DemoResult
-    from hockeystick.audits import SequentialVerdict, Verdict
+    from hockeystick.audits import ReplayVerdict, SequentialVerdict, Verdict
 
 SCHEMA_VERSION = 1
 SEQUENTIAL = "audit --sequential"
@@ -84,6 +85,13 @@ def audit_result(verdict: Verdict, **context: object) -> dict[str, Any]:
 def sequential_result(verdict: SequentialVerdict, **context: object) -> dict[str, Any]:
     """Returns the result on the verdict of a sequential audit, with the ``context`` to reproduce it."""
     return _result(SEQUENTIAL, {**_verdict(verdict), **context})
+
+
+def replay_result(verdict: ReplayVerdict, **context: object) -> dict[str, Any]:
+    """Returns the result on a replay, with the ``context`` to reproduce it (target, data sets as given)."""
+    plain = {**verdict.to_dict(), "epsilon_path": verdict.epsilon_path}
+    del plain["type"], plain["schema"]
+    return _result("replay", {**plain, **context})
 
 
 def demo_result(result: DemoResult) -> dict[str, Any]:
@@ -152,6 +160,7 @@ _COMMANDS: dict[str, Draw] = {
     "calibrate": calibrate_report,
     "demo": demo_report,
     "graph": graph_report,
+    "replay": replay_report,
 }
 _LEARNERS = (
     lazy.REPORTS,
