@@ -1,11 +1,11 @@
-"""pytest plugin: the marker ``privacy``, and the fixtures ``privacy_audit``, ``privacy_evidence`` and ``privacy_lock``.
+"""pytest plugin: the markers ``privacy`` and ``privacy_replay``, and fixtures that test and certify privacy.
 
 Every pytest run in an environment with hockeystick loads this file, so it imports nothing of the library (nor numpy)
 until a test uses a fixture or a setting of the plugin is given. The work is in ``hockeystick/_pytest/``:
 
     settings          the settings from the command line and the configuration
     record            the record of a test, and its name
-    audit_fixtures    privacy_audit, privacy_evidence
+    audit_fixtures    privacy_audit, privacy_evidence, privacy_replay
     levels            each audit's share of the suite's false alarms
     budget_fixture    privacy_lock;  lock_file: the lock file
     session           the end of a run: the lock file and the summary;  report: its reports
@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
-    from hockeystick._pytest.audit_fixtures import PrivacyAudit, PrivacyEvidence
+    from hockeystick._pytest.audit_fixtures import PrivacyAudit, PrivacyEvidence, PrivacyReplay
     from hockeystick._pytest.budget_fixture import PrivacyLock
     from hockeystick._pytest.session import Summary
 
 Fixture = TypeVar("Fixture")
 
-_MARKER = (
-    "privacy(epsilon, delta=0.0): the privacy claim of the test's mechanism, "
-    "which the fixtures privacy_audit and privacy_evidence try to refute (hockeystick)"
+_MARKERS = (
+    "privacy(epsilon, delta=0.0, replay=False): the privacy claim of the test's mechanism, which the fixtures "
+    "privacy_audit and privacy_evidence try to refute, after a replay if replay=True (hockeystick)",
+    "privacy_replay(epsilon, delta=0.0): the privacy claim of the test's algorithm, which the fixture privacy_replay "
+    "compares with its recorded calls (hockeystick)",
 )
 _SETTINGS = (
     ("privacy_lock", "privacy lock file, relative to the root folder (default: privacy.lock.json)"),
@@ -43,6 +45,7 @@ _SETTINGS = (
     ("privacy_ledger_false_alarms", "probability of a false alarm in the ledger, over all runs (default: 1e-6)"),
 )
 _FIXTURES = ("privacy_audit", "privacy_evidence", "privacy_lock")
+_REPLAY = "privacy_replay"  # a fixture, and its marker
 _USED = pytest.StashKey[dict[str, object]]()  # the fixtures of a test, also if requested while it runs
 
 
@@ -72,8 +75,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker, for ``--strict-markers``, and the collector of reports."""
-    config.addinivalue_line("markers", _MARKER)
+    """Registers the markers, for ``--strict-markers``, and the collector of reports."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
     option = config.option
     if option.privacy_ledger:  # workers of a parallel run may have another working directory
         option.privacy_ledger = str(config.invocation_params.dir / option.privacy_ledger)
@@ -107,6 +111,14 @@ def privacy_evidence(request: pytest.FixtureRequest) -> PrivacyEvidence:
 
 
 @pytest.fixture
+def privacy_replay(request: pytest.FixtureRequest) -> PrivacyReplay:
+    """A call ``privacy_replay(algorithm, neighbours=(d0, d1))`` records an algorithm and replays it."""
+    from hockeystick._pytest.audit_fixtures import PrivacyReplay
+
+    return _noted(request, PrivacyReplay.for_test)
+
+
+@pytest.fixture
 def privacy_lock(request: pytest.FixtureRequest) -> PrivacyLock:
     """A call ``privacy_lock(name, graph, delta=1e-6)`` certifies a budget and compares it with the lock file."""
     from hockeystick._pytest.budget_fixture import PrivacyLock
@@ -136,15 +148,19 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Warns of a test that states a claim but never audits it, and so would pass for every mechanism."""
     result = yield
-    marker = pyfuncitem.get_closest_marker("privacy")
     used = pyfuncitem.stash.get(_USED, {})
-    found = [used.get(name) for name in _FIXTURES[:2]]
-    audits = [cast("PrivacyAudit | PrivacyEvidence", audit) for audit in found if audit is not None]
+    found = [used.get(name) for name in (*_FIXTURES[:2], _REPLAY)]
+    audits = [cast("PrivacyAudit | PrivacyEvidence | PrivacyReplay", audit) for audit in found if audit is not None]
     # A marker of this name without epsilon= may belong to another project.
-    if audits or (marker is not None and "epsilon" in marker.kwargs):
+    marked = {
+        fixture: marker
+        for name, fixture in (("privacy", "privacy_audit"), (_REPLAY, _REPLAY))
+        if (marker := pyfuncitem.get_closest_marker(name)) is not None and "epsilon" in marker.kwargs
+    }
+    if audits or marked:
         from hockeystick._pytest.audit_fixtures import warn_unless_audited
 
-        warn_unless_audited(pyfuncitem.nodeid, audits)
+        warn_unless_audited(pyfuncitem.nodeid, audits, next(iter(marked), "privacy_audit"))
     return result
 
 

@@ -1,4 +1,4 @@
-"""The values of the fixtures ``privacy_audit`` and ``privacy_evidence``: a call audits a claim and may fail the test.
+"""The values of ``privacy_audit``, ``privacy_evidence`` and ``privacy_replay``: a call tests a claim, and may fail.
 
 A *refuted* claim fails the test and names the event that refutes it. An *inconclusive* audit passes with a
 :class:`PrivacyAuditWarning`, a *consistent* one without. Warnings of the audit become test warnings; a leak of
@@ -11,6 +11,9 @@ correct mechanism whose test passed keeps passing until the code or the test's n
 draw from the given ``rng``; a target with its own randomness is audited afresh in every run.) The setting
 ``privacy_false_alarms`` bounds the probability of a false alarm among all tests; see
 :mod:`hockeystick._pytest.levels` for the proof.
+
+A replay (``privacy_replay``, or ``replay=True`` for ``privacy_audit``) compares two runs call by call instead. Its
+violations are proofs, so it takes no share of the suite's false alarms; its verdict is a property of its own.
 
 With an evidence ledger ``privacy_evidence`` draws fresh outputs in every run, and false alarms are bounded over all
 runs together (:mod:`hockeystick.audits.sequential.evidence_ledger`).
@@ -30,7 +33,7 @@ from hockeystick._pytest.records import AUDIT, EVIDENCE, fail_twin, key, leave, 
 from hockeystick.accounting.numerics import rounded_text
 
 if TYPE_CHECKING:
-    from hockeystick.audits import Claim, SequentialVerdict, Verdict
+    from hockeystick.audits import Claim, ReplayVerdict, SequentialVerdict, Verdict
 
 AnyVerdict = TypeVar("AnyVerdict")
 
@@ -38,6 +41,7 @@ DEFAULT_SAMPLES = 100_000  # below a second for most mechanisms; verdict.detecta
 DEFAULT_EVIDENCE = 10_000  # most violations need far fewer
 DEFAULT_CONFIDENCE = 0.999  # of each audit, if privacy_false_alarms is off
 
+REPLAY = "privacy_replay"  # a user property
 _EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
 
 
@@ -64,7 +68,12 @@ class _OfTest(Generic[AnyVerdict]):
     def for_test(cls, item: pytest.Item) -> Self:
         """Returns the fixture's value for a test; a marker that can't be read is an error at the test's set-up."""
         fail_twin(item)
-        return cls(item, _marked(item))
+        return cls(item, cls._claim_of(item))
+
+    @classmethod
+    def _claim_of(cls, item: pytest.Item) -> Claim | None:
+        """Returns the claim of the marker of this fixture."""
+        return _marked(item)
 
 
 class PrivacyAudit(_OfTest["Verdict"]):
@@ -84,6 +93,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
         samples: int | None = None,
         confidence: float | None = None,
         seed: int | None = None,
+        replay: bool | None = None,
         **options: Any,
     ) -> Verdict:
         """Audits ``target`` on two neighbouring data sets and fails the test if the claim is refuted.
@@ -99,6 +109,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
           confidence: The least confidence level; by default ``--privacy-confidence``, if given. The audit's share of
             the suite's false alarms may require a higher one.
           seed: The seed of all random numbers; by default derived from the test's name.
+          replay: Whether the target is first recorded and replayed on the pair, see ``privacy_replay``; by default
+            what the marker says, or False. A violation fails the test; a replay without a verdict is a warning.
           options: Further arguments of :func:`hockeystick.audits.audit`.
 
         Returns:
@@ -115,6 +127,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
         _has(claim, "privacy_audit")
         given = settings(self._item.config)
         call = record(self._item).next_call()
+        if _replays(self._item) if replay is None else replay:
+            _replay(self._item, target, neighbours, claim, call, certify=False)
         level = levels.level(self._item, call)
         verdict = audit(
             target,
@@ -134,6 +148,57 @@ class PrivacyAudit(_OfTest["Verdict"]):
         for text in verdict.warnings:
             leak = verdict.float_leak and "floating-point" in text
             warnings.warn((FloatLeakWarning if leak else PrivacyAuditWarning)(text), stacklevel=2)
+        return verdict
+
+
+class PrivacyReplay(_OfTest["ReplayVerdict"]):
+    """The value of the fixture ``privacy_replay``: a call records an algorithm on one data set and replays it.
+
+    Attributes:
+      claim: The claim of the test's marker, ``privacy_replay`` or ``privacy``; None without a marker.
+      verdicts: The verdicts of the calls so far, in order.
+    """
+
+    @classmethod
+    def _claim_of(cls, item: pytest.Item) -> Claim | None:
+        marker = item.get_closest_marker("privacy_replay")
+        return _marked(item) if marker is None else _claim(marker)
+
+    def __call__(
+        self,
+        target: object,
+        *,
+        neighbours: tuple[Any, Any] | None = None,
+        claim: object = None,
+        certify: bool = True,
+        seed: int | None = None,
+        **options: Any,
+    ) -> ReplayVerdict:
+        """Replays ``target`` on two neighbouring data sets and fails the test if a violation is proved.
+
+        Args:
+          target: ``f(data, rng)``, ``f(data, rng, runs)`` or a mechanism; see :func:`hockeystick.replay`.
+          neighbours: The two data sets; by default those of the mechanism's ``worst_case_neighbours``.
+          claim: The claim of this call instead of the marker's; of a curve, the point at which it is stated counts.
+          certify: Whether the test fails, too, if the recorded calls do not show the claim to hold ("not certified").
+            A replay that can't follow the target ("not covered") is a warning.
+          seed: The seed of the paths; by default derived from the test's name.
+          options: Further arguments of :func:`hockeystick.replay`.
+
+        Returns:
+          The verdict, for further assertions.
+
+        Raises:
+          InvalidArgumentError: An argument is outside its domain.
+          TargetError: The target raised an error.
+        """
+        __tracebackhide__ = True
+        claim = self.claim if claim is None else claim
+        _has(claim, "privacy_replay")
+        verdict = _replay(
+            self._item, target, neighbours, claim, len(self.verdicts), certify=certify, seed=seed, **options
+        )
+        self.verdicts.append(verdict)
         return verdict
 
 
@@ -212,6 +277,48 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         return verdict
 
 
+def _replay(
+    item: pytest.Item,
+    target: object,
+    neighbours: tuple[Any, Any] | None,
+    claim: object,
+    call: int,
+    *,
+    certify: bool,
+    seed: int | None = None,
+    **options: Any,
+) -> ReplayVerdict:
+    """Replays a target, leaves the verdict as a user property, and fails the test or warns."""
+    __tracebackhide__ = True
+    from hockeystick.audits import Claim
+    from hockeystick.audits.replay.run import replay
+    from hockeystick.audits.targets.calling import neighbour_pair
+
+    stated, pair = Claim.of(claim), neighbour_pair(target, neighbours)
+    verdict = replay(
+        target,
+        *pair,
+        epsilon=stated.epsilon,
+        delta=stated.delta,
+        seed=stable_seed(item, call) if seed is None else seed,
+        **options,
+    )
+    item.user_properties.append((REPLAY, verdict.to_json()))
+    if verdict.violated or (certify and verdict.outcome == "not certified"):
+        pytest.fail(f"privacy {verdict.summary()}", pytrace=False)
+    if not verdict.agrees:
+        warnings.warn(PrivacyAuditWarning(verdict.summary()), stacklevel=3)
+    for text in verdict.warnings:
+        warnings.warn(PrivacyAuditWarning(text), stacklevel=3)
+    return verdict
+
+
+def _replays(item: pytest.Item) -> bool:
+    """Whether the marker asks for a replay before each audit."""
+    marker = item.get_closest_marker("privacy")
+    return marker is not None and marker.kwargs.get("replay") is True
+
+
 def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
     """Returns the message of a failed test: claim, event, both counts, bound, and the probability of a false alarm."""
     suite = "" if false_alarms is None else f", and any in the whole suite with at most {false_alarms:g}"
@@ -234,12 +341,15 @@ def stable_seed(item: pytest.Item, call: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{key(item)}#{call}".encode()).digest()[:6], "big")
 
 
-def warn_unless_audited(nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence]) -> None:
-    """Warns if a test claims privacy or uses a fixture, but ended without an audit."""
+def warn_unless_audited(
+    nodeid: str, audits: list[PrivacyAudit | PrivacyEvidence | PrivacyReplay], fixture: str = "privacy_audit"
+) -> None:
+    """Warns if a test claims privacy or uses a fixture, but ended without an audit; ``fixture`` fits its marker."""
     if not audits:
-        what = "states a privacy claim but does not use the fixture privacy_audit"
+        what = f"states a privacy claim but does not use the fixture {fixture}"
     elif not any(audit.verdicts for audit in audits):
-        name = "privacy_audit" if isinstance(audits[0], PrivacyAudit) else "privacy_evidence"
+        names = {PrivacyAudit: "privacy_audit", PrivacyEvidence: "privacy_evidence", PrivacyReplay: "privacy_replay"}
+        name = names[type(audits[0])]
         what = f"uses the fixture {name} but never calls it"
     else:
         return
@@ -264,20 +374,23 @@ def _has(claim: object, fixture: str) -> None:
 
 def _marked(item: pytest.Item) -> Claim | None:
     marker = item.get_closest_marker("privacy")
-    return None if marker is None else _claim(marker)
+    return None if marker is None else _claim(marker, "replay")
 
 
-def _claim(marker: pytest.Mark) -> Claim:
-    """Returns a marker's claim; a marker other than ``privacy(epsilon=..., delta=...)`` fails the test's set-up."""
+def _claim(marker: pytest.Mark, *others: str) -> Claim:
+    """Returns a marker's claim; a marker without ``epsilon=...`` or with unknown arguments fails the set-up."""
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Claim
 
-    unknown = [repr(arg) for arg in marker.args] + sorted(marker.kwargs.keys() - {"epsilon", "delta"})
+    example = _EXAMPLE.replace("privacy(", f"{marker.name}(")
+    unknown = [repr(arg) for arg in marker.args] + sorted(marker.kwargs.keys() - {"epsilon", "delta", *others})
     if unknown:
-        pytest.fail(f"marker privacy: unexpected {', '.join(unknown)}; write {_EXAMPLE}", pytrace=False)
+        pytest.fail(f"marker {marker.name}: unexpected {', '.join(unknown)}; write {example}", pytrace=False)
     if "epsilon" not in marker.kwargs:
-        pytest.fail(f"marker privacy: epsilon is missing; write {_EXAMPLE}", pytrace=False)
+        pytest.fail(f"marker {marker.name}: epsilon is missing; write {example}", pytrace=False)
+    if not isinstance(marker.kwargs.get("replay", False), bool):
+        pytest.fail(f"marker {marker.name}: replay is neither True nor False; write {example}", pytrace=False)
     try:
-        return Claim(**marker.kwargs)
+        return Claim(**{name: value for name, value in marker.kwargs.items() if name not in others})
     except InvalidArgumentError as error:
-        pytest.fail(f"marker privacy: {error}; write {_EXAMPLE}", pytrace=False)
+        pytest.fail(f"marker {marker.name}: {error}; write {example}", pytrace=False)
