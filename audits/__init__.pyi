@@ -75,6 +75,8 @@ from .sequential.evidence_ledger import EvidenceLedger as EvidenceLedger
 from .sequential.evidence_ledger import RepeatedSeedError as RepeatedSeedError
 from .sequential.evidence_ledger import e_bh as e_bh
 from .sequential.verdict import SequentialVerdict as SequentialVerdict
+from .systems.databases import SqlError as SqlError
+from .systems.databases import SqlQuery as SqlQuery
 from .systems.programs import Command as Command
 from .systems.programs import CommandError as CommandError
 from .systems.recorded_files import read_recorded as read_recorded

@@ -3,6 +3,8 @@
 ``hs.audit(hs.targets.Recorded(outputs0, outputs1), claim=(1.0, 0.0))``. The same names are in ``hs.audits``.
 """
 
+from hockeystick.audits.systems.databases import SqlError as SqlError
+from hockeystick.audits.systems.databases import SqlQuery as SqlQuery
 from hockeystick.audits.systems.programs import Command as Command
 from hockeystick.audits.systems.programs import CommandError as CommandError
 from hockeystick.audits.systems.recorded_files import read_recorded as read_recorded

@@ -78,7 +78,8 @@ def audit_command(**given: Any) -> int:
     audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without
     it, the data are on the standard input), {runs} for the number of outputs to print, one a line, and {seed} for a
     seed. An output is a JSON value, a number or a text. A web service is audited with --url: {"data", "runs", "seed"}
-    is posted to it as JSON, and it answers with an array of outputs.
+    is posted to it as JSON, and it answers with an array of outputs. A query is audited with --sql, on a copy of the
+    database in memory, as it is and with rows inserted and deleted.
 
     \b
     Examples:
@@ -92,6 +93,9 @@ def audit_command(**given: Any) -> int:
           --d0 old.csv --d1 new.csv --epsilon 1 --workers 4
       hockeystick audit --url http://localhost:8000/count --d0 '[]' --d1 '[1]' \\
           --epsilon 1 --rate 50
+      hockeystick audit --sql duckdb:///people.db --epsilon 1 \\
+          --query 'SELECT count(*) + ln(1 - random()) FROM people' \\
+          --insert 'people={"age": 97}'
 
     --sequential stops as soon as the claim has fallen, which is within some hundred outputs for a gross violation; the
     probability of a false alarm holds whenever it stops.

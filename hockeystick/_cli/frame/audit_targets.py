@@ -16,10 +16,11 @@ from hockeystick._cli.frame.option_types import Command, Count, DataText, FileNa
 from hockeystick._cli.frame.shared_options import Given, flag, option
 
 _DATA = "Inline JSON, or a file: .json, .npy or .csv; for --command of any type."
-SYSTEMS = ("recorded", "command", "url")
+SYSTEMS = ("recorded", "command", "url", "sql")
 """The options that name a system in place of MODULE:CALLABLE."""
 _URL = ("rate", "headers", "unseeded")
-_OPTIONS = ("timeout", "batch", *_URL)  # of some systems
+_SQL = ("query", "insert", "delete")
+_OPTIONS = ("timeout", "batch", *_URL, *_SQL)  # of some systems
 
 
 def system_options() -> Callable[[Command], Command]:
@@ -43,6 +44,15 @@ def system_options() -> Callable[[Command], Command]:
         option(
             "--url URL", click.STRING, "In place of a function: a web service, posted JSON with data, runs and seed."
         ),
+        option("--sql URL", click.STRING, "In place of a function: a query on duckdb:///FILE or sqlite:///FILE."),
+        option("--query SQL", click.STRING, "With --sql: the query, with its noise."),
+        option(
+            "--insert TABLE=ROW",
+            click.STRING,
+            "With --sql: a row of d1 that the database lacks, as JSON.",
+            multiple=True,
+        ),
+        option("--delete TABLE=ROW", click.STRING, "With --sql: a row that d1 lacks, as JSON.", multiple=True),
         option(
             "--timeout S", Real(0.0, low_open=True), "Seconds that a start of the program, or an answer, may take. [60]"
         ),
@@ -133,7 +143,7 @@ def _command(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Command
 
-    _checked(given, "--command", "backend", "address", *_URL)
+    _checked(given, "--command", "backend", "address", *_URL, *_SQL)
     data = _data("--d0", given["d0"]), _data("--d1", given["d1"])
     processes, failures = given["workers"], given["exceptions_as_output"]
     given["workers"], given["exceptions_as_output"] = None, None  # the target's own affair from here on
@@ -152,7 +162,7 @@ def _url(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import WebService
 
-    _checked(given, "--url", "backend", "address", "exceptions_as_output")
+    _checked(given, "--url", "backend", "address", "exceptions_as_output", *_SQL)
     data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
     connections = given["workers"]
     given["workers"] = None  # the target's own affair from here on
@@ -164,6 +174,43 @@ def _url(given: Given) -> System:
         name = {"connections": "workers"}.get(error.argument, error.argument)
         raise InvalidArgumentError(f"--{name}", error.value, error.reason, error.remedy) from None
     return System(target.url, given["d0"], given["d1"], lambda: (target, data, lambda: target.url))
+
+
+def _sql(given: Given) -> System:
+    from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.audits import SqlQuery
+
+    others = [name for name in _OPTIONS if name not in _SQL]
+    _checked(given, "--sql", "exceptions_as_output", *others, data_sets=False)
+    if given["query"] is None:
+        raise click.UsageError("Missing option '--query': a query that releases something")
+    changes = {name: _rows(f"--{name}", given[name]) for name in ("insert", "delete")}
+    try:
+        target = SqlQuery(given["sql"], given["query"], **changes)
+    except InvalidArgumentError as error:
+        name = {"url": "sql"}.get(error.argument, error.argument)
+        raise InvalidArgumentError(f"--{name}", error.value, error.reason, error.remedy) from None
+    counts = [(target.inserted, "inserted"), (target.deleted, "deleted")]
+    d1 = ", ".join(f"{count} row{'s'[: count > 1]} {word}" for count, word in counts if count)
+    return System(given["query"], given["sql"], d1, lambda: (target, None, lambda: target.query))
+
+
+def _rows(name: str, texts: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
+    """Returns the rows of options ``TABLE=ROW`` by table; no error shows one."""
+    from hockeystick.accounting import InvalidDataError
+    from hockeystick.audits.targets.json_values import decode_json
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for text in texts:
+        table, equals, row = text.partition("=")
+        try:
+            read = decode_json(row) if table and equals else None
+        except ValueError:
+            read = None
+        if not isinstance(read, dict):
+            raise InvalidDataError(name, text, "is not a table with a row", """write 'people={"age": 97}'""")
+        found.setdefault(table, []).append(read)
+    return found
 
 
 def _headers(file: str) -> dict[str, str]:
@@ -200,4 +247,5 @@ _MAKERS: dict[str, Callable[[Given], System]] = {
     "recorded": _recorded,
     "command": _command,
     "url": _url,
+    "sql": _sql,
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
@@ -102,6 +104,25 @@ def test_a_web_service_is_audited(folder: Path) -> None:
 
     assert result.exit_code == 1 and set(asked) == {("secret", False)} and "secret" not in result.output
     assert "source of random numbers" in result.stderr and url in result.stdout
+
+
+def test_a_query_is_audited_on_a_copy_of_the_database(folder: Path) -> None:
+    """0 is an output on d0 alone, in a third of the runs."""
+    with contextlib.closing(sqlite3.connect(folder / "people.db", isolation_level=None)) as made:
+        made.execute("CREATE TABLE people (age INTEGER)")
+    words = ["audit", "--sql", "sqlite:///people.db", "--epsilon", "1", "--samples", "500", "--seed", "1"]
+    words += ["--query", "SELECT count(*) + abs(random() % 3) FROM people"]
+    before = (folder / "people.db").read_bytes()
+
+    result = run(*words, "--insert", 'people={"age": 97}', "--json", "-")
+
+    found = strict_json(result.stdout)
+    assert result.exit_code == 1 and (found["d0"], found["d1"]) == ("sqlite:///people.db", "1 row inserted")
+    assert (folder / "people.db").read_bytes() == before
+    assert_refused(run(*words, "--delete", 'people={"age": 97}'), "matches 0 rows of the table 'people'")
+    assert_refused(run(*words, "--insert", "people=97"), "--insert=<str>: is not a table with a row")
+    assert_refused(run(*words), "--insert=None: is missing")
+    assert_refused(run(*words[:-2], "--insert", 'people={"age": 97}'), "Missing option '--query'")
 
 
 def test_a_sequential_audit_stops_early_and_has_a_report_of_its_own(folder: Path) -> None:
