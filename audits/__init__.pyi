@@ -5,6 +5,11 @@ from .bounds.sample_limits import Limit as Limit
 from .bounds.sample_limits import klinf as klinf
 from .bounds.sample_limits import samples_needed as samples_needed
 from .bounds.sample_limits import samples_to_detect as samples_to_detect
+from .bounds.side_guesses import GuessLadder as GuessLadder
+from .bounds.side_guesses import GuessWalk as GuessWalk
+from .bounds.side_guesses import guess_tail as guess_tail
+from .bounds.side_guesses import guessed_delta as guessed_delta
+from .bounds.side_guesses import guessed_epsilon as guessed_epsilon
 from .bounds.two_counts import Region as Region
 from .bounds.two_counts import clopper_pearson as clopper_pearson
 from .bounds.two_counts import frontier as frontier
