@@ -39,7 +39,7 @@ from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import MASS_ERROR, Array, DominatingPair, GaussianPair
-from hockeystick.accounting.losses.loss_moments import GaussianLaw, Law, MeteredLaw, SumLaw
+from hockeystick.accounting.losses.loss_moments import GaussianLaw, Law, Line, MeteredLaw, SumLaw, turning
 from hockeystick.accounting.losses.normal_mixtures import MixturePair
 from hockeystick.accounting.numerics import directed_rounding
 from hockeystick.accounting.numerics.directed_rounding import U
@@ -151,6 +151,29 @@ def alternatives(event: PrivacyEvent) -> list[PrivacyEvent]:
 
 
 @frozen(eq=False)
+class _Terms:
+    """The terms of a sum over a line, to be turned by e^{−iεt}; their rounding is ``fixed`` + ε·``growing``."""
+
+    values: Array
+    fixed: float
+    growing: float
+
+    @classmethod
+    def of(cls, line: Line, step: float, weight: Array | float) -> _Terms:
+        """The first term counts half."""
+        values = line.phi * weight
+        values[0] /= 2
+        size, heavy = np.abs(line.phi), np.abs(weight)
+        # Turning is off by 8 U and 3 U of its angle, the weight by 8 U, complex products and their sum by √5 U each.
+        fixed = float(((line.error + size * (32 * U)) * heavy).sum())
+        return cls(values, fixed, 4 * U * step * float((size * heavy) @ np.arange(len(size))))
+
+    def summed(self, turn: Array, epsilon: float) -> tuple[float, float]:
+        """Returns the real part of the sum, and its rounding."""
+        return float((self.values * turn).real.sum()), self.fixed + epsilon * self.growing
+
+
+@frozen(eq=False)
 class _Inverse:
     """δ(ε) of a law near one ε, by the sum over one line.
 
@@ -163,9 +186,8 @@ class _Inverse:
     k: float
     k_error: float
     step: float
-    t: Array
-    phi: Array
-    error: Array
+    terms: _Terms
+    plain: _Terms | None  # without the weight of δ, where there is smoothing
     tail: float
     smoothing: float
     above: tuple[float, float]
@@ -174,20 +196,15 @@ class _Inverse:
 
     def logs(self, epsilon: float) -> tuple[float, float]:
         """ln of the lower and the upper bound on δ(epsilon) without the mass at infinity."""
-        c, t = self.c, self.t
-        z = c + 1j * t
-        turned = self.phi * np.exp(-1j * (epsilon * t))
-        turned[0] /= 2
-        weight = 1 / (z * (z + 1))
-        # The angle is off by 2 U of itself (t, and its product), sine and cosine by 2 U, complex products by √5 U each.
-        off = self.error + np.abs(self.phi) * (U * (16 + 4 * epsilon * t))
-        unit = self.step / math.pi
-        value = unit * float((turned * weight).real.sum())
-        error = unit * float((off * np.abs(weight)).sum()) + self.tail
+        c, unit = self.c, self.step / math.pi
+        turn = turning(-epsilon, self.step, len(self.terms.values))
+        value, error = (unit * part for part in self.terms.summed(turn, epsilon))
+        error += self.tail
         bump = 0.0
-        if s := self.smoothing:
+        if self.plain is not None:
+            s = self.smoothing
             kappa = 1 + s / 2 * math.sqrt(math.pi / 2) * float(special.erfcx(-s / math.sqrt(8)))
-            total = unit * (float(turned.real.sum()) + float(off.sum()))
+            total = unit * sum(self.plain.summed(turn, epsilon))
             bump = s * s * kappa * max(0.0, total) + kappa * self.tail
         period = 2 * math.pi / self.step
         alias = 0.0
@@ -310,16 +327,15 @@ def _on_line(law: Law, c: float, epsilon: float, count: int | None) -> _Inverse 
     if not math.isfinite(k + k_error):
         raise NumericalError("the moments of the privacy loss are beyond what floats can hold")
     line = whole.line(c, step, count)
-    last = (count - 1) * step
+    z, last = c + 1j * (np.arange(count) * step), (count - 1) * step
     return _Inverse(
         law=law,
         c=c,
         k=k,
         k_error=k_error,
         step=step,
-        t=np.arange(count) * step,
-        phi=line.phi,
-        error=line.error,
+        terms=_Terms.of(line, step, 1 / (z * (z + 1))),
+        plain=_Terms.of(line, step, 1.0) if smoothed else None,
         tail=math.exp(whole.log_envelope(c, last)) / (math.pi * last),
         smoothing=smoothing,
         above=(up[0], _chernoff(whole.log_moment(c + up[0])[0], c + up[0], k)),

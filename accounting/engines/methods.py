@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import numpy as np
@@ -331,8 +332,14 @@ class Contour(Method):
     def _delta(self, epsilon: float, upper: bool) -> float:
         if math.isinf(epsilon):
             return 1.0
-        low, high = contour_integral.delta(self.event, epsilon, work=self.work)
+        low, high = _inverted(self.event, epsilon, self.work)
         return high if upper else low
+
+
+@lru_cache(maxsize=4)
+def _inverted(event: PrivacyEvent, epsilon: float, work: float) -> tuple[float, float]:
+    """Both ends of δ, of which one inversion knows; a bracket asks for one after the other."""
+    return contour_integral.delta(event, epsilon, work=work)
 
 
 @frozen(eq=False)

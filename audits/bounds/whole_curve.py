@@ -50,7 +50,8 @@ _TARGETS, _MANY = (5, 9), 100_000  # slopes for each direction, below and above 
 _REACH = 25.0  # logarithm of the largest slope
 _PILOT_SHARE, _LEAST_PILOT, _MOST_PILOT = 0.1, 100, 20_000
 _THRESHOLDS = 256  # from the pilot
-_ORDERS = np.concatenate([[1.0], 1.0 + np.geomspace(1e-2, 1e3, 120)])
+_ORDERS = 1.0 + np.geomspace(1e-2, 1e3, 120)  # at which rho is looked for, beside 1
+_BLOCK = 2**16  # numbers at a time
 _SHOWN = 65  # points of each curve in to_dict
 
 
@@ -109,9 +110,11 @@ class CurveBounds:
 
     def rho(self) -> float:
         """Returns a lower bound on the least rho with which the target is rho-zCDP."""
-        best = np.zeros(self.p_low.shape)
-        for a in _ORDERS:
-            best = np.maximum(best, np.maximum(*_renyi(self.p_low, self.q_high, float(a))) / a)
+        best = np.maximum(*_renyi(self.p_low, self.q_high, 1.0))
+        block = max(1, _BLOCK // max(1, self.p_low.size))
+        for i in range(0, len(_ORDERS), block):
+            orders = _ORDERS[i : i + block, None, None]
+            best = np.maximum(best, (np.maximum(*_renyi(self.p_low, self.q_high, orders)) / orders).max(axis=0))
         return self._largest(best)
 
     def tradeoff(self) -> tuple[FloatArray, FloatArray]:
@@ -342,12 +345,15 @@ def _with_thresholds(found: CurveBounds, cuts: FloatArray) -> CurveBounds:
     return evolve(found, threshold=cuts[found.threshold.astype(np.int64) - 1])
 
 
-def _renyi(p: FloatArray, q: FloatArray, order: float) -> tuple[FloatArray, FloatArray]:
-    """Returns the Rényi divergence of coins p and q, and of q and p; 0 where p <= q. They grow with the order."""
+def _renyi(p: FloatArray, q: FloatArray, order: float | FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Returns the Rényi divergence of coins p and q, and of q and p; 0 where p <= q. They grow with the order.
+
+    Several orders, all finite and above 1 + 1e-6, lie on axes in front of the coins'.
+    """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if order < 1.0 + 1e-6:
+        if np.ndim(order) == 0 and order < 1.0 + 1e-6:
             both = [special.rel_entr(a, b) + special.rel_entr(1 - a, 1 - b) for a, b in ((p, q), (q, p))]
-        elif math.isinf(order):
+        elif np.ndim(order) == 0 and np.isinf(order):
             both = [np.log(p / q), np.log((1 - q) / (1 - p))]
         else:
             logs = np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)
