@@ -1,4 +1,4 @@
-"""p-values of a sample against a discrete law.
+"""p-values of a sample against a discrete law; the power of a test of two binomial counts, by a sum over all of them.
 
 A test that demands ``p > 1e-6`` has a false-alarm rate of 1e-6, as far as Pearson's statistic has a chi-square law
 where every cell is met at least ten times on average. Rarer outcomes are counted together; if even all of them are
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,3 +63,26 @@ def _pearson(counts: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
         return 1.0
     means = masses / masses.sum() * counts.sum()
     return float(stats.chi2.sf(((counts - means) ** 2 / means).sum(), len(counts) - 1))
+
+
+def exact_power(refutes: Callable[[int, int], bool], n: int, p: float, q: float, *, least: float = 1e-7) -> float:
+    """P(refutes(x, y)) of independent x ~ Bin(n, p) and y ~ Bin(n, q).
+
+    The test must refute at larger x too, and at smaller y. Counts y of less mass than ``least`` are left out.
+    """
+    total, x, rise = 0.0, 0, n // 2
+    for y in np.flatnonzero(stats.binom.pmf(np.arange(n + 1), n, q) > least).tolist():
+        before, x = x, least_refuted(lambda x: refutes(x, y), n, x + rise)
+        rise = x - before
+        total += float(stats.binom.pmf(y, n, q) * stats.binom.sf(x - 1, n, p))
+    return total
+
+
+def least_refuted(refuted: Callable[[int], bool], n: int, guess: int) -> int:
+    """The least x in 0..n that is refuted, found by steps that double from ``guess``; n + 1 if none is."""
+    low, high, step, x = -1, n + 1, 1, min(max(guess, 0), n)
+    while high - low > 1:
+        low, high = (low, x) if refuted(x) else (x, high)
+        x = max(high - step, 0) if low < 0 else min(low + step, n) if high > n else (low + high) // 2
+        step *= 2
+    return high

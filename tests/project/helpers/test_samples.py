@@ -7,7 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from laws import discrete_gaussian, discrete_laplace
-from samples import chi_square, chi_square_of_counts, chi_square_of_outcomes, least_mean
+from samples import (
+    chi_square,
+    chi_square_of_counts,
+    chi_square_of_outcomes,
+    exact_power,
+    least_mean,
+    least_refuted,
+)
 from scipy import stats
 
 FALSE_ALARM = 1e-6
@@ -71,3 +78,26 @@ def test_the_least_mean_is_rarely_above_the_mean() -> None:
     assert abs((found > 5.0).mean() - 0.1) < 6 * np.sqrt(0.09 / 4000)
     test = stats.ttest_1samp(draws[0], least_mean(draws[0]), alternative="greater")
     assert test.pvalue == pytest.approx(1e-6)
+
+
+@pytest.mark.parametrize("slope", [0.3, 1.0, 2.5])
+@pytest.mark.parametrize("excess", [-50.0, 0.0, 4.5, 100.0])  # always, sometimes and never refuted
+def test_the_power_is_the_sum_over_all_counts(slope: float, excess: float) -> None:
+    n, p, q = 40, 0.4, 0.2
+    x, y = np.arange(n + 1)[:, None], np.arange(n + 1)[None, :]
+    weights = stats.binom.pmf(x, n, p) * stats.binom.pmf(y, n, q)
+    found = exact_power(lambda x, y: x > slope * y + excess, n, p, q)
+    assert found == pytest.approx(weights[x > slope * y + excess].sum(), abs=1e-5)
+
+
+@pytest.mark.parametrize("guess", [-3, 0, 5, 9, 10, 99])
+@pytest.mark.parametrize("start", range(12))
+def test_the_least_is_found_from_any_guess(start: int, guess: int) -> None:
+    asked: list[int] = []
+
+    def refuted(x: int) -> bool:
+        asked.append(x)
+        return x >= start
+
+    assert least_refuted(refuted, 10, guess) == start  # 11: nowhere
+    assert min(asked) >= 0 and max(asked) <= 10 and len(asked) <= 9
