@@ -359,9 +359,8 @@ def test_the_same_targets_with_a_smaller_claim_are_refuted(target: Target) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("target", [split_laplace, stopping])
 def test_audits_with_classifiers_keep_their_false_alarm_rate(target: Target) -> None:
-    """False-alarm rate 1e-6: the largest number of refutations by a valid auditor at level 0.05; a rate of 0.18 would
-    exceed it."""
-    audits = 200
+    """False-alarm rate 1e-6: the largest number of refutations by a valid auditor at level 0.05."""
+    audits = 140
     allowed = int(stats.binom.isf(1e-6, audits, 0.05))
 
     refuted = sum(
@@ -370,7 +369,7 @@ def test_audits_with_classifiers_keep_their_false_alarm_rate(target: Target) -> 
     )
 
     assert refuted <= allowed
-    assert stats.binom.sf(allowed, audits, 0.25) > 0.95
+    assert stats.binom.sf(allowed, audits, 0.25) > 0.99  # what a rate of 0.25 would be seen with
 
 
 @pytest.mark.statistical

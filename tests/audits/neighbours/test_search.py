@@ -331,7 +331,7 @@ def test_a_curve_and_a_group_are_searched_as_well() -> None:
     assert abs(found.best.pair.d1 - found.best.pair.d0) == 2  # one record shows less than two
 
 
-AUDITS, ALPHA = 400, 0.05
+AUDITS, ALPHA = 200, 0.05
 
 
 def refutations(claim: Claim, seed: int) -> int:

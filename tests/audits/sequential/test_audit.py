@@ -268,17 +268,17 @@ def response(value: float, rng: np.random.Generator, runs: int) -> np.ndarray:
     return np.asarray((rng.random(runs) < math.e / (1 + math.e)) == bool(value))
 
 
-def refuted_at(target: Any, claim: Claim, seed: int, most: int, *, lower: bool) -> int | None:
-    """Number of pairs after which an audit at level 0.1 refutes; None if it does not."""
+def refuted_at(target: Any, claim: Claim, seed: int, most: int, *, lower: bool, alpha: float = 0.1) -> int | None:
+    """Number of pairs after which an audit at level ``alpha`` refutes; None if it does not."""
     given: dict[str, Any] = {"events": None, "exceptions_as_output": False, "grid": None, "lower": lower}
-    run = Run.of(target, claim=claim, neighbours=PAIR, alpha=0.1, most_samples=most, rng=seed, **given)
+    run = Run.of(target, claim=claim, neighbours=PAIR, alpha=alpha, most_samples=most, rng=seed, **given)
     run.bet()
     return run.stopped_at
 
 
-def refuted(target: Any, claim: Claim, runs: int, most: int) -> int:
+def refuted(target: Any, claim: Claim, runs: int, most: int, alpha: float) -> int:
     """Number of audits that refute, of ``runs`` without a lower bound: see the next test."""
-    return sum(refuted_at(target, claim, seed, most, lower=False) is not None for seed in range(runs))
+    return sum(refuted_at(target, claim, seed, most, lower=False, alpha=alpha) is not None for seed in range(runs))
 
 
 @pytest.mark.statistical
@@ -301,13 +301,16 @@ def test_a_claim_is_refuted_at_the_same_time_with_and_without_a_lower_bound() ->
     ids=["laplace", "curve", "response"],
 )
 def test_false_alarms_of_whole_audits(target: Any, claim: Claim) -> None:
-    """Exactly tight claims: more alarms than allowed have probability 1e-6."""
-    assert refuted(target, claim, 100, 150) <= stats.binom.isf(1e-6, 100, 0.1)
+    """Exactly tight claims: more alarms than allowed have probability 1e-6, and a rate of 0.33 would be seen."""
+    runs, alpha = 50, 0.02
+    allowed = stats.binom.isf(1e-6, runs, alpha)
+    assert refuted(target, claim, runs, 150, alpha) <= allowed
+    assert stats.binom.sf(allowed, runs, 0.33) > 0.99
 
 
 @pytest.mark.statistical
 def test_power_of_whole_audits() -> None:
-    assert refuted(half, Claim(1.0), 60, 200) >= 48
+    assert refuted(half, Claim(1.0), 60, 200, 0.1) >= 48
 
 
 @pytest.mark.statistical

@@ -59,6 +59,17 @@ BROKEN: list[tuple[str, Mutation, View]] = [
 ]
 
 
+# Of those, what the whole catalogue's test audits with the same learner.
+IN_CATALOGUE: list[tuple[str, Mutation, View]] = [
+    ("l2p", "no fake switches", "run"),
+    ("l2p, rarely fake", "inverted fake coin", "run"),
+    ("l2p, rarely fake", "inverted fake coin", "actions"),
+    ("dartboard", "no fake switches", "run"),
+    ("dartboard", "no fake switches", "actions"),
+    ("dartboard", "decisions every round", "run"),
+]
+
+
 @cache
 def _claim(name: str) -> Claim:
     """A few points of the certified curve; they show a violation nearly as well as all of it."""
@@ -250,7 +261,7 @@ def test_audit_does_not_refute_the_correct_learner(name: str, view: View) -> Non
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("name", "mutation", "view"), BROKEN)
+@pytest.mark.parametrize(("name", "mutation", "view"), [one for one in BROKEN if one not in IN_CATALOGUE])
 def test_audit_refutes_the_mutants(name: str, mutation: Mutation, view: View) -> None:
     """At confidence 1 - 1e-6, with four times the samples needed; and never beyond the exact epsilon."""
     confidence, claim = 1 - 1e-6, _claim(name)
