@@ -8,6 +8,9 @@ A difference is a *violation* in three cases only.
   a positive probability (density), and d1 never does. So it is, too, where the run on d1 ends after fewer calls.
 * δ = 0, every answer is shown, and the ratio of the path's densities is above e^ε.
 
+An answer is shown if it stands in the same place of the output on all paths. Sorted answers do not: there, several
+answers lead to one output.
+
 A draw of a coin or an index may be used to hide any of these differences (randomised response, Poisson samples of sets
 with different records), and so may noise that was drawn alone: after such a draw a difference is *not covered*.
 Everything else is *not certified*.
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import numpy as np
 from attrs import define, field, frozen
@@ -64,6 +68,7 @@ class Compared:
       met: for each call its mechanism, its line and the distance of its inputs.
       price: of the path; None where the runs differ in their calls, or where ``unpriced``.
       unpriced: whether a call has no finite cost.
+      shown: for the answers, numbered, the places of the output that show them.
     """
 
     order: str
@@ -72,6 +77,7 @@ class Compared:
     met: list[tuple[str, str, Met]] = field(factory=list)
     price: Price | None = None
     unpriced: bool = False
+    shown: dict[int, tuple[str, ...]] = field(factory=dict)
 
     def add(self, outcome: ReplayOutcome, kind: str, message: str, where: str, call: int = 0) -> None:
         """Adds a finding."""
@@ -80,7 +86,7 @@ class Compared:
 
 def compare(first: Ran, second: Ran, claim: Claimed, order: str, path: int) -> Compared:
     """Returns what the run on one data set and the replay on the other differ in, and the price of the path."""
-    found = Compared(order, path)
+    found = Compared(order, path, shown=_places(first))
     clean = _calls(first, second, found)
     same = not second.diverged and len(first.tape.steps) == len(second.tape.steps)
     returned = None if second.diverged else difference(first.output, second.output)
@@ -205,6 +211,25 @@ def _fewer_calls(first: Ran, second: Ran, claim: Claimed, found: Compared) -> No
 # --- the value returned ----------------------------------------------------------------------------------------------
 
 
+def _places(run: Ran) -> dict[int, tuple[str, ...]]:
+    """The places of an output that show each numeric answer, by the number of the answer."""
+    places: dict[float, list[str]] = {}
+    for place, leaf in run.output:
+        if _is_fraction(leaf):
+            places.setdefault(leaf, []).append(place)
+    numbers = [
+        number
+        for step in run.tape.steps
+        if step.query.is_number
+        for number in np.asarray(step.answer, dtype=np.float64).reshape(-1).tolist()
+    ]
+    return {i: tuple(places[number]) for i, number in enumerate(numbers) if number in places}
+
+
+def _is_fraction(leaf: object) -> TypeGuard[float]:
+    return isinstance(leaf, float) and math.isfinite(leaf) and leaf != math.floor(leaf)
+
+
 def _shown(steps: list[Step], output: list[Leaf]) -> dict[str, float] | None:
     """Returns the places of an output where it shows all answers of some calls, or None if it does not.
 
@@ -213,7 +238,7 @@ def _shown(steps: list[Step], output: list[Leaf]) -> dict[str, float] | None:
     """
     places: dict[float, list[str]] = {}
     for place, leaf in output:
-        if isinstance(leaf, float) and math.isfinite(leaf) and leaf != math.floor(leaf):
+        if _is_fraction(leaf):
             places.setdefault(leaf, []).append(place)
     found: dict[str, float] = {}
     for step in steps:

@@ -191,6 +191,12 @@ def sorted_by_truth(x: Any, rng: Any) -> Any:
     return noisy if small > large else noisy[::-1]
 
 
+def sorted_counts(x: Any, rng: Any) -> Any:
+    """The counts swap, so the law of the sorted answers is the same on both data sets: it is 0-DP on the pair."""
+    noisy = np.array([above(x, 0.5), len(x) - above(x, 0.5)]) + rng.laplace(scale=1.0, size=2)
+    return sorted(float(value) for value in noisy)
+
+
 def threshold_drawn_last(x: Any, rng: Any) -> Any:
     noisy = np.array([above(x, 0.5), above(x, 0.8)]) + rng.laplace(scale=4.0, size=2)
     return [bool(value) for value in noisy > 1.0 + rng.laplace(scale=2.0)]
@@ -227,6 +233,7 @@ UNFOLLOWED = (
     Case(thresholded_keys, [*KEYS, "new"], KEYS, 1.0, 1e-5, ("not certified",)),
     Case(smooth_sensitivity, list(range(9)), list(range(10)), 1.0, 1e-5, ("not certified",)),
     Case(bare_noise, FIVE, FOUR, 1.0, 0.0, ("not covered",)),
+    Case(sorted_counts, [0.9, 0.9, 0.1], [0.9, 0.1, 0.1], 0.5, 0.0, ("not certified",)),
     Case(sorted_by_truth, [0.9, 0.9, 0.1], [0.9, 0.1], 1.0, 0.0, ("not covered",)),
 )
 """Correct algorithms that a replay can't certify, and must not convict."""

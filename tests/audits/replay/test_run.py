@@ -182,6 +182,11 @@ def test_what_is_not_followed_is_said(algorithm: Any) -> None:
     assert "test_run.py" in found.findings[0].where
 
 
+def test_a_value_that_can_t_be_compared_is_refused() -> None:
+    with pytest.raises(InvalidDataError, match="can't be compared"):
+        replayed(lambda x, rng: (value for value in x))
+
+
 def test_spawned_generators_are_recorded() -> None:
     def with_children(x: Any, rng: Any) -> Any:
         return [len(x) + child.laplace(scale=2.0) for child in rng.spawn(2)]
