@@ -86,13 +86,14 @@ def claim_lines(summary: Summary) -> Iterable[tuple[str, bool]]:
 
 
 def audit_line(name: str, verdict: dict[str, Any]) -> str:
-    """Returns a line on an audit: the claim, the lower bound, and the detectable ε."""
+    """Returns a line on an audit: the claim, the lower bound and, for a claim that is not refuted, the detectable ε."""
     found = verdict["detectable_epsilon"]
     seen = "nothing" if found is None else f"ε ≥ {found:.3g}{tested_at(verdict)}"
+    detectable = "" if verdict["outcome"] == "refuted" else f" detectable: {seen},"
     level = verdict["alpha"] if name == EVIDENCE else 1 - verdict["confidence"]
     return (
         f"claim ({verdict['epsilon_claimed']:g}, {verdict['delta']:g}) {verdict['outcome']}; "
-        f"ε ≥ {rounded_text.lower(verdict['epsilon_lower'], 3)}, detectable: {seen}, false alarm {shown_level(level)}"
+        f"ε ≥ {rounded_text.lower(verdict['epsilon_lower'], 3)},{detectable} false alarm {shown_level(level)}"
     )
 
 
