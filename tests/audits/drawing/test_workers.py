@@ -53,7 +53,7 @@ def result(verdict: Verdict) -> dict[str, Any]:
 
 
 def once(target: Callable[..., Any], **options: Any) -> Verdict:
-    options = {"samples": 6000, "rng": 5} | options
+    options = {"samples": 6000, "rng": 5, "first_look": False} | options
     return audit(target, claim=CLAIM, neighbours=(0.0, 1.0), **options)
 
 
@@ -264,6 +264,20 @@ def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
         finally:
             sys.settrace(before)
         assert result(once(vectorised, checkpoint=kept)) == plain
+
+
+def fair(data: float, rng: np.random.Generator, runs: int) -> Any:
+    return data + rng.laplace(scale=4.0, size=runs)
+
+
+def test_an_interrupted_audit_goes_on_with_what_its_first_look_left_of_the_level(tmp_path: Path) -> None:
+    kept = tmp_path / "audit.npz"
+    plain = once(fair, samples=30_000, first_look=True)
+    stopped(fair, kept, 12_000, samples=30_000, first_look=True)
+    again = once(fair, samples=30_000, first_look=True, checkpoint=kept)
+
+    assert result(again) == result(plain)
+    assert again.level == (1 - 1 / 20) * (1 - again.confidence) and again.samples == 30_000
 
 
 def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
