@@ -273,6 +273,7 @@ def _fisher(real: Pair) -> Projection:
         weights = gap / np.where(variance > 0, variance, 1.0)
     else:
         weights = np.linalg.lstsq(_spread(real), gap, rcond=None)[0]
+    weights = np.nan_to_num(np.clip(weights, -1e200, 1e200), nan=0.0)  # of columns that are alike, or that overflow
     size = np.abs(weights).max()
     return Projection((means[0] + means[1]) / 2, weights / size if size > 1e100 else weights)
 
