@@ -85,6 +85,7 @@ from .systems.databases import SqlQuery as SqlQuery
 from .systems.programs import Command as Command
 from .systems.programs import CommandError as CommandError
 from .systems.recorded_files import read_recorded as read_recorded
+from .systems.synthesizers import Synthesizer as Synthesizer
 from .systems.web_services import WebService as WebService
 from .systems.web_services import WebServiceError as WebServiceError
 from .targets.calling import TargetError as TargetError

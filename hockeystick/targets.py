@@ -8,6 +8,7 @@ from hockeystick.audits.systems.databases import SqlQuery as SqlQuery
 from hockeystick.audits.systems.programs import Command as Command
 from hockeystick.audits.systems.programs import CommandError as CommandError
 from hockeystick.audits.systems.recorded_files import read_recorded as read_recorded
+from hockeystick.audits.systems.synthesizers import Synthesizer as Synthesizer
 from hockeystick.audits.systems.web_services import WebService as WebService
 from hockeystick.audits.systems.web_services import WebServiceError as WebServiceError
 from hockeystick.audits.targets.calling import TargetError as TargetError
