@@ -30,6 +30,7 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.first_outputs import FirstOutputs
+from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.reading import Table
@@ -132,7 +133,7 @@ def audit(
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
-      TargetError: the target raised in some runs, or its outputs can't be read.
+      TargetError: the target raised in some runs, changed its input, or returned outputs that can't be read.
       MissingExtraError: several workers without joblib, or "dask" without Dask.
       WorkerError: workers died repeatedly.
 
@@ -163,11 +164,13 @@ def audit(
     )
     saved = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
     seed = known_seed(rng) if saved is None else saved.seed
+    unchanged = Unchanged(plan.data)
     with plan.workers.hired() as pool:
         draws = Draws(plan.called, plan.data, seed, plan.samples, pool, progress, plan.statistic, saved, plan.seconds)
         result = _first_look(plan, draws) if plan.first_look else None
         if result is None:
             result = _last_look(plan, draws)
+    unchanged.check()
     if saved is not None:
         saved.remove()
     return _verdict(plan, draws, result, seconds=time.perf_counter() - started)

@@ -18,6 +18,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import Progress
+from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.outputs.reading import Table, read
 from hockeystick.audits.sequential.events import Events, FixedEvents, GivenEvents, LearnedEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, next_change
@@ -190,6 +191,7 @@ class Run:
         self.game = Game(self.claim, self._steps, self._needed(), carried.log_money, carried.runs)
         d0, d1 = self.data
         streams = Stream(self.target, d0, self.seed, 0, _PURPOSE), Stream(self.target, d1, self.seed, 1, _PURPOSE)
+        unchanged = Unchanged(self.data)
         while streams[0].drawn < self.most and not self.game.crossed[0]:
             change = next_change(streams[0].drawn)
             batch = self._draw(streams, self._size(streams[0].drawn, change))
@@ -198,6 +200,7 @@ class Run:
                 self._learn(change)
             if progress is not None:
                 progress(2 * streams[0].drawn, 2 * self.most)
+        unchanged.check()
         return streams[0].drawn
 
     @property
