@@ -93,6 +93,7 @@ from .targets.recorded import Recorded as Recorded
 from .targets.recorded import RecordUsedUpError as RecordUsedUpError
 from .targets.target_features import WithStatistics as WithStatistics
 from .targets.target_features import with_statistics as with_statistics
+from .verdicts.pairs import PairStanding as PairStanding
 from .verdicts.verdict import TradeoffPoint as TradeoffPoint
 from .verdicts.verdict import Verdict as Verdict
 

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,7 @@ from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.reading import Table
+from hockeystick.audits.several_pairs import Pairs, Run, audit_pairs, given_pairs
 from hockeystick.audits.targets.calling import (
     Target,
     equal_data,
@@ -102,11 +104,13 @@ def audit(
         outputs with the runs on the leading axis. A run is repeatable only if all randomness comes from ``rng``.
       claim: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or event, whose whole curve is then tested
         (:meth:`Claim.of`). Default: ``target.claim()``, or else the curve of ``target.event()``, stated at δ = 1e-6.
-      neighbours: two data sets that are neighbours under the claim's neighbouring relation; this is not checked.
-        Default: ``target.worst_case_neighbours()``.
-      samples: number of outputs drawn from *each* data set, for all purposes; at least 20. Default: 1,000,000, or fewer
-        if the first outputs show that so many would take more than half a minute; of recorded outputs, all.
-        ``Verdict.samples`` has the number.
+      neighbours: two data sets (d0, d1) that are neighbours under the claim's neighbouring relation; this is not
+        checked. Or a list of such pairs, which are audited together at one joint confidence level; the verdict names
+        the pair that was tested. See :mod:`hockeystick.audits.several_pairs`. Default:
+        ``target.worst_case_neighbours()``.
+      samples: number of outputs drawn from *each* data set, for all purposes and over all pairs; at least 20. Default:
+        1,000,000, or fewer if the first outputs show that so many would take more than half a minute; of recorded
+        outputs, all. ``Verdict.samples`` has the number.
       seconds: an approximate time limit; not together with ``checkpoint``. The time that the choosing samples take
         decides how many outputs there are, at most ``samples``; what they show does not.
       first_look: whether the audit may end after 2,000 outputs. With False, all outputs are drawn, and the bounds of a
@@ -146,6 +150,18 @@ def audit(
       >>> hs.audit(noisy_count, claim=(2.0, 0.0), neighbours=([1], [1, 1]), samples=20_000, rng=1).outcome
       'consistent'
     """
+    pairs = given_pairs(neighbours)
+    if pairs is not None and len(pairs) > 1:
+        options: dict[str, Any] = {"bits": bits, "exceptions_as_output": exceptions_as_output, "grid": grid}
+        options |= {"attack": attack, "statistic": statistic}
+        options |= {"workers": workers, "backend": backend, "address": address}
+        last: dict[str, Any] = {"seconds": seconds, "checkpoint": checkpoint}
+        last |= {"identity": identity, "progress": progress}
+        known = _own_claim(target) if claim is None else Claim.of(claim)
+        return _several(
+            partial(audit, target, claim=known, **options), pairs, samples, confidence, rng, first_look, last
+        )
+    neighbours = neighbours if pairs is None else pairs[0]
     started = time.perf_counter()
     plan = _Plan.checked(
         target,
@@ -174,6 +190,32 @@ def audit(
     if saved is not None:
         saved.remove()
     return _verdict(plan, draws, result, seconds=time.perf_counter() - started)
+
+
+def _several(
+    run: Run,
+    pairs: Pairs,
+    samples: int | None,
+    confidence: float,
+    rng: int | np.random.Generator | None,
+    first_look: bool,
+    last: dict[str, Any],
+) -> Verdict:
+    """Checks the arguments that several pairs share, and audits them."""
+    started = time.perf_counter()
+    if last["checkpoint"] is not None and rng is None:
+        reason = "is missing: an audit of several pairs resumes only with the seed that it had"
+        raise InvalidArgumentError("rng", None, reason, "give a seed")
+    verdict = audit_pairs(
+        run,
+        pairs,
+        samples=None if samples is None else integer("samples", samples, low=MINIMUM_SAMPLES),
+        confidence=real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True),
+        seed=known_seed(rng),
+        first_look=bool(first_look),
+        last=last,
+    )
+    return evolve(verdict, seconds=time.perf_counter() - started)
 
 
 # --- the arguments ---------------------------------------------------------------------------------------------------

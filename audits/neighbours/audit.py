@@ -28,6 +28,7 @@ from hockeystick.audits.neighbours.journal import Journal
 from hockeystick.audits.neighbours.pairs import NeighbourPair
 from hockeystick.audits.neighbours.search import Progress, SearchPlan, SearchResult, child_seed
 from hockeystick.audits.targets.calling import known_seed
+from hockeystick.audits.verdicts.pairs import short_text
 from hockeystick.audits.verdicts.verdict import Verdict
 
 _AUDITS = 2  # purpose of the derived seeds; the search has other purposes
@@ -76,7 +77,7 @@ class SearchedAudit:
         return (
             f"searched {len(found.pairs)} pairs with {found.samples} samples from each data set, "
             f"audited {len(self.verdicts)} at a joint confidence of {self.confidence:.10g}\n"
-            f"d0 = {_short(self.pair.d0)}\nd1 = {_short(self.pair.d1)}\n{self.verdict}"
+            f"d0 = {short_text(self.pair.d0)}\nd1 = {short_text(self.pair.d1)}\n{self.verdict}"
         )
 
 
@@ -186,8 +187,3 @@ def audit_with_search(
 def _beside(journal: Path) -> Path:
     """Returns the path of the checkpoint of an audit."""
     return journal.with_name(journal.name + ".audit")
-
-
-def _short(data: Any) -> str:
-    text = " ".join(repr(data).split())
-    return text if len(text) <= 100 else text[:97] + "..."

@@ -234,6 +234,9 @@ def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
         if not callable(worst):
             raise InvalidArgumentError("neighbours", None, "is missing", "give two neighbouring data sets (d0, d1)")
         neighbours = worst()
+    elif isinstance(neighbours, list):
+        reason, remedy = "is a list, of one pair or of several", "give a tuple (d0, d1) of two data sets"
+        raise InvalidArgumentError("neighbours", f"<list of {len(neighbours)}>", reason, remedy)
     if isinstance(neighbours, (str, bytes, dict, set)) or not hasattr(neighbours, "__iter__"):
         raise InvalidArgumentError("neighbours", neighbours, "is not a pair", "give two data sets (d0, d1)")
     pair = tuple(neighbours)

@@ -15,6 +15,7 @@ from hockeystick.accounting.numerics import rounded_text
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields
 from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
+from hockeystick.audits.verdicts.pairs import PairStanding, pairs_in_words, read_standings
 
 _COLUMNS = ("audit", "")
 
@@ -84,6 +85,8 @@ class Verdict(CommonVerdict):
       planned: number of outputs that the audit would have drawn from each data set; ``samples`` is smaller if a first
         look refuted the claim.
       level: the part of 1 - ``confidence`` that was spent on the stated counts; the rest was another look's.
+      pair: the number of the tested pair of ``pairs``, from 1; 0 if there was one pair only.
+      pairs: the standings of all pairs in an audit of several; see :mod:`hockeystick.audits.several_pairs`.
       versions: versions of the libraries and of Python.
 
     Example:
@@ -122,6 +125,8 @@ class Verdict(CommonVerdict):
     delta_lower: float = 0.0
     planned: int = Factory(lambda self: self.samples, takes_self=True)
     level: float = Factory(lambda self: 1 - self.confidence, takes_self=True)
+    pair: int = 0
+    pairs: tuple[PairStanding, ...] = field(default=(), repr=False)
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
@@ -147,6 +152,7 @@ class Verdict(CommonVerdict):
         """Returns JSON-compatible values. An infinite ``detectable_epsilon`` is None."""
         plain = self._plain_fields()
         plain["tradeoff"] = [attrs.asdict(point) for point in self.tradeoff]
+        plain["pairs"] = [attrs.asdict(pair) for pair in self.pairs]
         needed = [[factor, None if math.isinf(n) else n] for factor, n in self.samples_to_detect()]
         return {
             "schema": SCHEMA_VERSION,
@@ -171,6 +177,9 @@ class Verdict(CommonVerdict):
         for less, more in _ORDERED:
             if more in values:
                 fields.at_most(values, less, more)
+        pair, pairs = values.get("pair", 0), len(values.get("pairs", ()))
+        if not min(pairs, 1) <= pair <= pairs:
+            raise InvalidArgumentError("pair", pair, "is not the number of one of the pairs")
         return cls(**values)
 
     def summary(self) -> str:
@@ -184,6 +193,7 @@ class Verdict(CommonVerdict):
         needed = [(factor, n) for factor, n in self.samples_to_detect() if math.isfinite(n)]
         lines = [
             f"{self._outcome_words(at)} (confidence {self.confidence:.10g})",
+            *pairs_in_words(self.pair, self.pairs),
             f"event: {self.event}",
             f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
             *(
@@ -242,6 +252,7 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
         ("measured", f"ε ≥ {rounded_text.lower(verdict.epsilon_lower)} at δ = {verdict.delta:g}"),
         *([("or", f"δ ≥ {rounded_text.lower(verdict.delta_lower)} at ε = {verdict.epsilon_claimed:g}")] * refuted),
         ("confidence", f"{verdict.confidence:.10g}"),
+        *(("pair", text) for text in pairs_in_words(verdict.pair, verdict.pairs)),
         ("event", verdict.event),
         ("happened", f"{verdict.count_p:,} times on {first}, {verdict.count_q:,} on {second}, of {verdict.trials:,}"),
         *([("second event", back)] if verdict.event_back else []),
@@ -277,9 +288,21 @@ _FIELDS: dict[str, fields.Check] = {
     "delta_lower": fields.share,
     "planned": fields.count,
     "level": fields.level,
+    "pair": fields.count,
+    "pairs": read_standings,
 }
 
-_OPTIONAL = ("event_probability", "event_back", "count_back_p", "count_back_q", "delta_lower", "planned", "level")
+_OPTIONAL = (
+    "event_probability",
+    "event_back",
+    "count_back_p",
+    "count_back_q",
+    "delta_lower",
+    "planned",
+    "level",
+    "pair",
+    "pairs",
+)
 
 _ORDERED = (
     ("count_p", "trials"),

@@ -101,8 +101,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
         Args:
           target: A mechanism, or a callable ``f(data, rng)`` or ``f(data, rng, runs)``; see
             :func:`hockeystick.audits.audit`.
-          neighbours: The two data sets, which the caller asserts to be neighbours; by default those of the mechanism's
-            ``worst_case_neighbours``.
+          neighbours: The two data sets, which the caller asserts to be neighbours, or a list of such pairs: best one at
+            the edge and one ordinary. By default those of the mechanism's ``worst_case_neighbours``.
           claim: The claim of this call instead of the marker's, as :func:`hockeystick.audits.audit` takes it; it may be
             the value that ``privacy_lock`` returns.
           samples: Outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.

@@ -72,7 +72,8 @@ def audit_command(**given: Any) -> int:
 
     If the first 2,000 outputs refute the claim, the audit ends there, at the same confidence level.
 
-    If you don't know which data sets are worst, hockeystick search looks for them.
+    Several pairs of data sets are audited together with --pair: some faults show only on an ordinary pair, not on the
+    one where each answer differs most. If you don't know which data sets are worst, hockeystick search looks for them.
 
     Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are. A program is
     audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without
@@ -88,6 +89,8 @@ def audit_command(**given: Any) -> int:
           --epsilon 0.5 --delta 1e-6 --samples 1e6 --html report.html
       hockeystick audit mymech:vote --d0 '["a", "b"]' --d1 '["a", "a"]' \\
           --epsilon 1 --seed 7 --json -
+      hockeystick audit mymech:two_sums --pair '[0, 0]' '[1, 1]' \\
+          --pair '[0, 0]' '[1, 0]' --epsilon 1
       hockeystick audit --recorded without.csv with.csv --claim gdp:1
       hockeystick audit --command './count {data} {runs} {seed}' \\
           --d0 old.csv --d1 new.csv --epsilon 1 --workers 4
@@ -156,6 +159,6 @@ def audit_command(**given: Any) -> int:
         else:
             shared |= {"first_look": not given["all_samples"], **without_none(picked(given, "seconds"))}
             verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
-    result = verdict_result(verdict, system.name, system.d0, system.d1, **claim_words(given))
+    result = verdict_result(verdict, system.name, *system.names(getattr(verdict, "pair", 0)), **claim_words(given))
     deliver(files, result)
     return status_of(result)

@@ -62,6 +62,15 @@ def system_options() -> Callable[[Command], Command]:
         flag("--unseeded", "Send no seed to the URL: it has randomness of its own."),
         option("--d0 X", DataText(), f"A data set. {_DATA}"),
         option("--d1 Y", DataText(), f"A neighbour of it. {_DATA}"),
+        click.option(
+            "--pair",
+            nargs=2,
+            multiple=True,
+            type=DataText(),
+            metavar="X Y",
+            help="In place of --d0 and --d1, any number of times: two neighbouring data sets. All pairs are audited "
+            "together, and the result names the tested one.",
+        ),
     )
 
 
@@ -72,6 +81,7 @@ class System:
     Attributes:
       name: Its name, for messages and the report.
       d0, d1: The names of the data sets, for the report.
+      pairs: The names of the data sets of each pair, if there are several.
       make: Returns the target, its two data sets (None if it has its own), and a function that returns a text which
         identifies its code.
     """
@@ -79,7 +89,12 @@ class System:
     name: str
     d0: str
     d1: str
-    make: Callable[[], tuple[Any, tuple[Any, Any] | None, Callable[[], str]]]
+    make: Callable[[], tuple[Any, Any, Callable[[], str]]]
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    def names(self, pair: int) -> tuple[str, str]:
+        """Returns the names of the data sets of a verdict's pair, which is 0 if there is one pair only."""
+        return self.pairs[pair - 1] if pair else (self.d0, self.d1)
 
 
 def chosen_system(given: Given) -> System:
@@ -98,11 +113,23 @@ def chosen_system(given: Given) -> System:
 def _checked(given: Given, system: str, *refused: str, data_sets: bool = True) -> None:
     """Refuses missing data sets, and options that a system does not have."""
     for name in ("d0", "d1") if data_sets else ():
-        if given[name] is None:
+        if given["pair"] and given[name] is not None:
+            raise click.UsageError(f"--{name} can't be combined with --pair: give it as one of the pairs")
+        if given[name] is None and not given["pair"]:
             raise click.UsageError(f"Missing option '--{name}': a data set")
-    for name in (*refused, *(() if data_sets else ("d0", "d1"))):
+    if given["pair"] and given["sequential"]:
+        raise click.UsageError("--pair can't be combined with --sequential, which tests one pair: give --d0 and --d1")
+    for name in (*refused, *(() if data_sets else ("d0", "d1", "pair"))):
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} can't be combined with {system}")
+
+
+def _data_sets(given: Given, read: Callable[[str, Any], Any]) -> tuple[Any, tuple[tuple[str, str], ...]]:
+    """Returns the pair of data sets, or the list of pairs, and the names of each pair's data sets."""
+    names = given["pair"] or ((given["d0"], given["d1"]),)
+    options = ("--pair", "--pair") if given["pair"] else ("--d0", "--d1")
+    pairs = [(read(options[0], d0), read(options[1], d1)) for d0, d1 in names]
+    return pairs if given["pair"] else pairs[0], tuple(names)
 
 
 def _fits(given: Given, *names: str) -> dict[str, Any]:
@@ -115,13 +142,13 @@ def _function(given: Given) -> System:
 
     _checked(given, "MODULE:CALLABLE", *_OPTIONS)
     target = given["target"]
-    data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
+    data, names = _data_sets(given, load_data)
 
-    def make() -> tuple[Any, tuple[Any, Any], Callable[[], str]]:
+    def make() -> tuple[Any, Any, Callable[[], str]]:
         loaded = load_target(target)
         return loaded, data, lambda: source_identity(target, loaded)
 
-    return System(target, given["d0"], given["d1"], make)
+    return System(target, *names[0], make, names)
 
 
 def _recorded(given: Given) -> System:
@@ -144,17 +171,17 @@ def _command(given: Given) -> System:
     from hockeystick.audits import Command
 
     _checked(given, "--command", "backend", "address", *_URL, *_SQL)
-    data = _data("--d0", given["d0"]), _data("--d1", given["d1"])
+    data, names = _data_sets(given, _data)
     processes, failures = given["workers"], given["exceptions_as_output"]
     given["workers"], given["exceptions_as_output"] = None, None  # the target's own affair from here on
     options = _fits(given, "timeout", "batch") | ({} if processes is None else {"processes": processes})
     try:
         target = Command(given["command"], failures_as_output=bool(failures), **options)
     except InvalidArgumentError as error:
-        names = {"processes": "workers", "failures_as_output": "exceptions-as-output"}
-        option_name = f"--{names.get(error.argument, error.argument)}"
+        other = {"processes": "workers", "failures_as_output": "exceptions-as-output"}
+        option_name = f"--{other.get(error.argument, error.argument)}"
         raise InvalidArgumentError(option_name, error.value, error.reason, error.remedy) from None
-    return System(given["command"], given["d0"], given["d1"], lambda: (target, data, lambda: _version(target.words)))
+    return System(given["command"], *names[0], lambda: (target, data, lambda: _version(target.words)), names)
 
 
 def _url(given: Given) -> System:
@@ -163,7 +190,7 @@ def _url(given: Given) -> System:
     from hockeystick.audits import WebService
 
     _checked(given, "--url", "backend", "address", "exceptions_as_output", *_SQL)
-    data = load_data("--d0", given["d0"]), load_data("--d1", given["d1"])
+    data, names = _data_sets(given, load_data)
     connections = given["workers"]
     given["workers"] = None  # the target's own affair from here on
     options = _fits(given, "timeout", "batch", "rate") | ({} if connections is None else {"connections": connections})
@@ -173,7 +200,7 @@ def _url(given: Given) -> System:
     except InvalidArgumentError as error:
         name = {"connections": "workers"}.get(error.argument, error.argument)
         raise InvalidArgumentError(f"--{name}", error.value, error.reason, error.remedy) from None
-    return System(target.url, given["d0"], given["d1"], lambda: (target, data, lambda: target.url))
+    return System(target.url, *names[0], lambda: (target, data, lambda: target.url), names)
 
 
 def _sql(given: Given) -> System:

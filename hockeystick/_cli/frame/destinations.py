@@ -103,8 +103,17 @@ def _files_read(option: str) -> Iterator[tuple[str, str]]:
         if value is None or not isinstance(kind, FileName) or kind.role == "output" or kind.replaced_by == option:
             continue
         name = parameter.opts[0] if isinstance(parameter, click.Option) else str(parameter.metavar).rstrip(".")
-        for one in value if isinstance(value, tuple) else (value,):
+        for one in _words(value):
             yield from ((name, file) for file in kind.files(one))
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Yields the words of an option that may be given several times, with several words each time."""
+    if not isinstance(value, tuple):
+        yield value
+    else:
+        for part in value:
+            yield from _words(part)
 
 
 def deliver(

@@ -76,6 +76,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
         ("confidence level", f"{exact(result['confidence'])}, jointly for all events and both directions"),
         *_or_else(result),
+        *_pairs(result),
         ("event", shorten(result["event"], 400)),
         ("direction", f"more likely on {likelier} than on {other}"),
         *(
@@ -85,6 +86,16 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
         ),
         ("floating point", _leak(result)),
     )
+
+
+def _pairs(result: Result) -> tuple[tuple[str, Cell], ...]:
+    """Returns the tested pair and the standing of the others, in an audit of several."""
+    from hockeystick.audits.verdicts.pairs import PairStanding, pairs_in_words
+
+    if not result.get("pairs"):
+        return ()
+    standings = tuple(PairStanding(**row) for row in result["pairs"])
+    return tuple(("pairs" if i == 0 else "", line) for i, line in enumerate(pairs_in_words(result["pair"], standings)))
 
 
 def _or_else(result: Result) -> tuple[tuple[str, Cell], ...]:

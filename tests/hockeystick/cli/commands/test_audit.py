@@ -84,6 +84,38 @@ def test_half_the_noise_is_refuted() -> None:
     )
 
 
+@pytest.mark.statistical
+def test_several_pairs_are_audited_together_and_the_tested_one_is_named(folder: Path) -> None:
+    """Two sums with one draw of noise: each is 1-DP, and their difference is exact."""
+    (folder / "twice.py").write_text(
+        "import numpy as np\ndef sums(data, rng, runs):\n    return np.array(data) + rng.laplace(0.0, 2.0, (runs, 1))\n"
+    )
+    both = ["--pair", "[0, 0]", "[1, 1]", "--pair", "[0, 0]", "[1, 0]"]
+
+    result = run("audit", "twice:sums", *both, "--epsilon", "1", "--seed", "7", "--json", "out.json", *SURE)
+
+    assert result.exit_code == 1, result.stderr
+    assert "pair 2 of 2: d0 = [0, 0], d1 = [1, 0]" in " ".join(result.stdout.split())
+    saved = strict_json((folder / "out.json").read_text())
+    assert (saved["pair"], saved["d0"], saved["d1"]) == (2, "[0, 0]", "[1, 0]")
+    assert [row["samples"] for row in saved["pairs"]] == [2000, 2000]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--pair", "0", "1", "--d0", "0"], "--d0 can't be combined with --pair"),
+        (["--pair", "0", "1", "--sequential"], "--pair can't be combined with --sequential"),
+        (["--pair", "0"], "'--pair' requires 2 arguments"),
+    ],
+)
+def test_pairs_that_do_not_fit_are_refused(given: list[str], message: str) -> None:
+    result = run("audit", "mymech:correct", "--epsilon", "1", *given)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
 def test_too_few_samples_are_inconclusive_with_a_warning() -> None:
     result = audit("mymech:correct", "--samples", "20")
 
@@ -133,7 +165,7 @@ def test_json_has_the_documented_fields(folder: Path) -> None:
     for name, kind in FIELDS.items():
         assert isinstance(written[name], kind), name
     assert written["outcome"] == "refuted" and written["refuted"] is True
-    assert (written["epsilon_claimed"], written["delta"], written["samples"]) == (1.0, 1e-6, 20000)
+    assert (written["epsilon_claimed"], written["delta"], written["planned"]) == (1.0, 1e-6, 20000)
     assert (written["confidence"], written["seed"], written["schema_version"]) == (0.999, 7, 1)
     assert (written["target"], written["d0"], written["d1"]) == ("mymech:half_noise", "0", "1")
     assert written["epsilon_lower"] > 1.0

@@ -1,0 +1,190 @@
+"""One audit of several pairs of neighbours: the worst pair is chosen by successive halving, then tested alone.
+
+The null hypothesis is that the claim holds on all pairs, so one refuted pair refutes it. Up to half of the outputs
+choose: in each round all pairs that are left get equally many, and the better half stays (Karnin, Koren and Somekh
+2013). All other outputs go to the last pair. The choice is a function of the choosing outputs alone, so the test of
+that pair has the whole level, for any number of pairs.
+
+The first 2,000 outputs of each pair, or those of the first round if these are fewer but at least 500, are also a first
+look: each of its audits is complete, at an equal share of a twentieth of 1 - ``confidence``. The audit ends with the
+first pair that it refutes. Otherwise the last pair has the other nineteen
+twentieths. By the union bound a true claim is refuted with probability at most 1 - ``confidence`` in all.
+
+Pairs are ranked by the excess of right guesses in standard errors. Take the chosen events as guesses of the data set.
+Under a claim (epsilon, delta) in both orders, of g guesses in n outputs from each data set, at most
+
+    p0 g + (1 - p0) delta n,    p0 = e^epsilon / (1 + e^epsilon),
+
+are right on average. A pair also stays while an event happened at least three times on one data set and never on the
+other, so that a rare leak is not dropped for its small share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import evolve, frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.verdicts.pairs import PairStanding
+from hockeystick.audits.verdicts.verdict import Verdict
+
+_SHARE = 1 / 20  # of the level, for all audits of the first round together
+_FIRST = 2000  # outputs of a pair in the first round, where the caller gave no number
+_MOST = 16 * _FIRST  # outputs for each pair, on average over all pairs, that choose
+_LEAST = 64  # outputs of a pair in a round: fewer choose no event
+_LEAST_LOOK = 500  # outputs of a pair with which its first audit may end the whole
+_RATING = 0.1  # level at which an audit chooses events, if it can't end the whole
+_SEEN = 3  # times that an event happened, of those that keep a pair
+_DEFAULT = 1_000_000  # outputs of an audit whose caller gave no number, at most
+
+Run = Callable[..., Verdict]
+Pairs = tuple[tuple[Any, Any], ...]
+
+
+def given_pairs(neighbours: object) -> Pairs | None:
+    """Returns the pairs of a list of pairs; None for anything but a list.
+
+    Raises:
+      InvalidArgumentError: it is a list, but not of pairs.
+    """
+    if not isinstance(neighbours, list):
+        return None
+    if neighbours and all(isinstance(pair, tuple) and len(pair) == 2 for pair in neighbours):
+        return tuple(neighbours)
+    raise InvalidArgumentError(
+        "neighbours",
+        f"<list of {len(neighbours)}>",
+        "is a list, but not of pairs",
+        "give a tuple (d0, d1) of two data sets, or a list [(a, b), (c, d), ...] of pairs of them",
+    )
+
+
+def audit_pairs(
+    run: Run, pairs: Pairs, *, samples: int | None, confidence: float, seed: int, first_look: bool, last: dict[str, Any]
+) -> Verdict:
+    """Returns the verdict on several pairs.
+
+    Args:
+      run: audits one pair; it takes the arguments ``neighbours``, ``samples``, ``confidence``, ``rng`` and
+        ``first_look`` of :func:`hockeystick.audits.audit`, and those in ``last``.
+      pairs: the pairs.
+      samples: number of outputs from each data set, over all pairs; None for the default of each audit.
+      confidence: joint confidence level.
+      seed: seed of all random numbers.
+      first_look: whether the audit may end in the first round.
+      last: further arguments for the audit of the last pair.
+
+    Raises:
+      InvalidArgumentError: there are too few samples for so many pairs.
+    """
+    alpha, count = 1 - confidence, len(pairs)
+    rounds = _rounds(count, samples)
+    looking = first_look and rounds[0][0] >= _LEAST_LOOK * count
+    alive, drawn = list(range(count)), 0
+    standings = [PairStanding.of(pair) for pair in pairs]
+    tallies = [_Tally() for _ in pairs]
+    for number, (size, halved) in enumerate(rounds):
+        each, look = size // len(alive), looking and number == 0
+        if each < _LEAST:  # more pairs stayed than half of them
+            break
+        level = _SHARE * alpha / count if look else _RATING
+        for j in alive:
+            rng = _child_seed(seed, number, j)
+            verdict = run(neighbours=pairs[j], samples=each, confidence=1 - level, rng=rng, first_look=False)
+            drawn += each
+            tallies[j] = tallies[j].more(verdict)
+            standings[j] = evolve(standings[j], samples=standings[j].samples + each, excess=tallies[j].excess)
+            if look and verdict.refuted:
+                return _joint(verdict, confidence, seed, standings, j, drawn, max(samples or _DEFAULT, drawn))
+        if halved:
+            ranked = sorted(alive, key=lambda j: -tallies[j].excess)
+            better = ranked[: (len(ranked) + 1) // 2]
+            alive = [j for j in alive if j in better or tallies[j].one_sided]
+    chosen = max(alive, key=lambda j: tallies[j].excess)
+    verdict = run(
+        neighbours=pairs[chosen],
+        samples=None if samples is None else samples - drawn,
+        confidence=1 - alpha * (1 - _SHARE if looking else 1),
+        rng=_child_seed(seed, len(rounds), chosen),
+        first_look=False,
+        **last,
+    )
+    standings[chosen] = evolve(standings[chosen], samples=standings[chosen].samples + verdict.samples)
+    total = drawn + verdict.samples
+    return _joint(verdict, confidence, seed, standings, chosen, total, drawn + verdict.planned)
+
+
+@frozen
+class _Tally:
+    """Guesses of a pair over all rounds; see the module's docstring.
+
+    Attributes:
+      surplus: right guesses beyond those that the tested points allow on average.
+      guesses: number of guesses.
+      one_sided: whether the last round had an event that was seen on one data set alone.
+    """
+
+    surplus: float = 0.0
+    guesses: int = 0
+    one_sided: bool = False
+
+    def more(self, verdict: Verdict) -> _Tally:
+        """Returns the tally with another round."""
+        counts = ((verdict.count_p, verdict.count_q), (verdict.count_back_p, verdict.count_back_q))
+        right = sum(here for here, _ in counts)
+        guesses = right + sum(there for _, there in counts)
+        allowed = 1 / (1 + math.exp(-verdict.epsilon_tested))
+        leaks = (1 - allowed) * verdict.delta_tested * verdict.trials
+        return _Tally(
+            surplus=self.surplus + right - allowed * guesses - leaks,
+            guesses=self.guesses + guesses,
+            one_sided=any(here >= _SEEN and there == 0 for here, there in counts),
+        )
+
+    @property
+    def excess(self) -> float:
+        """The surplus in standard errors."""
+        return self.surplus / math.sqrt(self.guesses + 1)
+
+
+def _rounds(count: int, samples: int | None) -> list[tuple[int, bool]]:
+    """Returns the number of outputs of each round, over all pairs, and whether the better half is taken after it."""
+    alive = [math.ceil(count / 2**number) for number in range(max(1, math.ceil(math.log2(count))))]
+    if samples is None:
+        return [(_FIRST * count, True) for _ in alive]
+    part = 4 if count <= 2 else 2
+    budget = min(samples // part, _MOST * count)
+    if budget < _LEAST * count:
+        least = part * _LEAST * count
+        raise InvalidArgumentError(
+            "samples", samples, f"is too small a number for {count} pairs", f"give at least {least}"
+        )
+    sizes = [max(_LEAST * left, budget // len(alive)) for left in alive]
+    sizes = [size for size, total in zip(sizes, np.cumsum(sizes).tolist(), strict=True) if total <= budget]
+    look = _FIRST * count
+    first = [(look, False), (sizes[0] - look, True)] if sizes[0] > 2 * look else [(sizes[0], True)]
+    return [*first, *((size, True) for size in sizes[1:])]
+
+
+def _joint(
+    verdict: Verdict, confidence: float, seed: int, standings: list[PairStanding], chosen: int, drawn: int, planned: int
+) -> Verdict:
+    return evolve(
+        verdict,
+        confidence=confidence,
+        level=1 - verdict.confidence,
+        seed=seed,
+        samples=drawn,
+        planned=planned,
+        pair=chosen + 1,
+        pairs=tuple(standings),
+    )
+
+
+def _child_seed(seed: int, *key: int) -> int:
+    state = np.random.SeedSequence(seed, spawn_key=(3, *key)).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))

@@ -1,0 +1,79 @@
+"""The standing of each pair of neighbours in an audit of several."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import frozen
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.verdicts import fields
+
+_LONGEST = 100
+
+
+@frozen
+class PairStanding:
+    """One of several audited pairs of neighbours.
+
+    See :class:`hockeystick.audits.Verdict`, whose ``pairs`` holds such standings.
+
+    Attributes:
+      d0, d1: the data sets, as text of at most 100 characters.
+      samples: number of outputs drawn from each of them.
+      excess: by how many standard errors the chosen events exceeded the claim in the last round of choosing. It ranks
+        the pairs, and is not a bound.
+    """
+
+    d0: str
+    d1: str
+    samples: int = 0
+    excess: float = 0.0
+
+    @classmethod
+    def of(cls, pair: tuple[Any, Any]) -> PairStanding:
+        """Returns the standing of a pair before any output is drawn."""
+        return cls(short_text(pair[0]), short_text(pair[1]))
+
+
+def short_text(data: Any) -> str:
+    """Returns a data set as text of at most 100 characters."""
+    try:
+        text = " ".join(repr(data).split())
+    except Exception:  # of any class
+        text = f"<{type(data).__name__}>"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def read_standings(name: str, value: object) -> tuple[PairStanding, ...]:
+    """Returns the standings from plain values.
+
+    Raises:
+      InvalidArgumentError: they are not rows of standings.
+    """
+    checks = {"d0": fields.words, "d1": fields.words, "samples": fields.count, "excess": fields.finite}
+    found = []
+    for row in fields.rows(name, value):
+        if not isinstance(row, dict):
+            raise InvalidArgumentError(name, type(row).__name__, "is not the standing of a pair")
+        found.append(PairStanding(**fields.read_fields(name, row, checks)))
+    return tuple(found)
+
+
+def pairs_in_words(number: int, pairs: tuple[PairStanding, ...]) -> list[str]:
+    """Returns lines that name the tested pair and the standing of the others."""
+    if not pairs:
+        return []
+    chosen = pairs[number - 1]
+    lines = [f"pair {number} of {len(pairs)}: d0 = {chosen.d0}, d1 = {chosen.d1}"]
+    for i, other in enumerate(pairs, start=1):
+        if i != number and other.samples:
+            side = "above" if other.excess > 0 else "below"
+            lines.append(
+                f"pair {i}: {math.floor(abs(other.excess) * 10) / 10:g} standard errors {side} the claim in "
+                f"{other.samples:,} samples"
+            )
+        elif i != number:
+            lines.append(f"pair {i}: not reached")
+    return lines
