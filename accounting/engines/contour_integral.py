@@ -161,12 +161,13 @@ class _Terms:
     @classmethod
     def of(cls, line: Line, step: float, weight: Array | float) -> _Terms:
         """The first term counts half."""
-        values = line.phi * weight
-        values[0] /= 2
-        size, heavy = np.abs(line.phi), np.abs(weight)
-        # Turning is off by 8 U and 3 U of its angle, the weight by 8 U, complex products and their sum by √5 U each.
-        fixed = float(((line.error + size * (32 * U)) * heavy).sum())
-        return cls(values, fixed, 4 * U * step * float((size * heavy) @ np.arange(len(size))))
+        with np.errstate(over="ignore", invalid="ignore"):  # a bound that is infinite or NaN says that nothing is known
+            values = line.phi * weight
+            values[0] /= 2
+            size, heavy = np.abs(line.phi), np.abs(weight)
+            # Turning is off by 8 U and 3 U of its angle, the weight by 8 U, complex products and sums by √5 U each.
+            fixed = float(((line.error + size * (32 * U)) * heavy).sum())
+            return cls(values, fixed, 4 * U * step * float((size * heavy) @ np.arange(len(size))))
 
     def summed(self, turn: Array, epsilon: float) -> tuple[float, float]:
         """Returns the real part of the sum, and its rounding."""
@@ -197,14 +198,17 @@ class _Inverse:
     def logs(self, epsilon: float) -> tuple[float, float]:
         """ln of the lower and the upper bound on δ(epsilon) without the mass at infinity."""
         c, unit = self.c, self.step / math.pi
-        turn = turning(-epsilon, self.step, len(self.terms.values))
-        value, error = (unit * part for part in self.terms.summed(turn, epsilon))
+        with np.errstate(over="ignore", invalid="ignore"):
+            turn = turning(-epsilon, self.step, len(self.terms.values))
+            value, error = (unit * part for part in self.terms.summed(turn, epsilon))
+            total = 0.0 if self.plain is None else unit * sum(self.plain.summed(turn, epsilon))
         error += self.tail
+        if not math.isfinite(value + error + total):  # beyond what floats can hold, nothing is known
+            return -math.inf, math.inf
         bump = 0.0
         if self.plain is not None:
             s = self.smoothing
             kappa = 1 + s / 2 * math.sqrt(math.pi / 2) * float(special.erfcx(-s / math.sqrt(8)))
-            total = unit * sum(self.plain.summed(turn, epsilon))
             bump = s * s * kappa * max(0.0, total) + kappa * self.tail
         period = 2 * math.pi / self.step
         alias = 0.0
@@ -534,5 +538,7 @@ def _solved(inverse: _Inverse | _Direct, start: float, log_delta: float, upper: 
     nudge = abs(y) / inverse.c + 1e-15 * (x + 1 / inverse.c)
     while y > 0.0 if upper else y < 0.0 < x:
         x = max(0.0, x + nudge if upper else x - nudge)
+        if x == math.inf:
+            raise NumericalError("round-off would dominate the result")
         y, nudge = excess(x), 2 * nudge
     return x

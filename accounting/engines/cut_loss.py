@@ -58,6 +58,7 @@ _TRIES = 5
 _NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
 _SHARP = 1e-6  # a part of ε
+_LEAST_EPSILON = 1e-100  # below it tilts, near 1/ε, overflow
 _SPREADS = 20.0  # deviations of the total loss in a window
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
@@ -424,9 +425,11 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted;
     also where it may be large while what is left below the level takes few cells.
     """
+    if epsilon is not None and epsilon < _LEAST_EPSILON:
+        return False
     try:
         at, log_delta = _near(event, epsilon, delta)
-        planned = plan(event, at, log_delta) if at > 0.0 else None
+        planned = plan(event, at, log_delta) if at >= _LEAST_EPSILON else None
     except (UnsupportedEventError, ArithmeticError, ValueError):  # no such event, or numbers out of a sketch's reach
         return False
     if planned is None:
@@ -470,7 +473,8 @@ def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tu
 
 def excess(event: PrivacyEvent, epsilon: float, delta: float) -> float:
     """Returns by what part of itself ε is expected to be above the truth."""
-    return plan(event, epsilon, math.log(delta)).excess if epsilon > 0.0 and delta > 0.0 else 0.0
+    reached = epsilon >= _LEAST_EPSILON and delta > 0.0
+    return plan(event, epsilon, math.log(delta)).excess if reached else 0.0
 
 
 def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: int = 0) -> float:

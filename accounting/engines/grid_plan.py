@@ -172,8 +172,8 @@ def _wanted(event: PrivacyEvent, width: float, large: bool) -> float:
 def finer_by(event: PrivacyEvent, step: float, epsilon: float, steepness: float) -> int:
     """Returns the powers of 2 by which a grid is too coarse where −ln δ rises so steeply; no finer than is cheap."""
     wanted = math.sqrt(12 * _AIM * epsilon / (max(1.0, _splits(event)) * (1 + max(0.0, steepness))))
-    least = _width(event) / _CHEAP
-    return max(0, math.ceil(math.log2(step / max(wanted, least)) - 0.5)) if step > 0.0 else 0
+    finest = max(wanted, _width(event) / _CHEAP)
+    return max(0, math.ceil(math.log2(step / finest) - 0.5)) if step > 0.0 and finest > 0.0 else 0
 
 
 def is_large(event: PrivacyEvent) -> bool:

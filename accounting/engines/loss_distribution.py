@@ -83,6 +83,9 @@ def _delta(event: PrivacyEvent, epsilon: float, upper: bool, large: bool) -> flo
     rough = sketch(event)
     if not rough.parts:
         return rough.infinity
+    finest = _law(event, upper, large, 0)
+    if epsilon / finest.step * (1 - 4 * U) > finest.top + 1:  # only an infinite loss is larger
+        return float(values(finest, np.full((2, 1), -math.inf), np.zeros(1))[0])
     tilt = rough.tilt_for_epsilon(epsilon)
     tilted = _computed(event, tilt, epsilon, upper, large)
     law = tilted.law

@@ -20,7 +20,8 @@ def log_delta(mu: float, epsilon: float, *, upper: bool = True) -> float:
     a = mu / 2 - epsilon / mu
     b = a - mu
     if a > 20.0:  # m(a) would overflow
-        inside = special.ndtr(a) - math.exp(epsilon + float(special.log_ndtr(b)))
+        # e^ε·Φ(b) < Φ(a) < 1, though of a huge ε the rounding alone may exceed the largest exponent.
+        inside = special.ndtr(a) - math.exp(min(0.0, epsilon + float(special.log_ndtr(b))))
         slack = 8e-16 * (1 + abs(epsilon))
         value = inside + slack if upper else inside - slack
         return math.log(min(1.0, value)) if value > 0 else -math.inf

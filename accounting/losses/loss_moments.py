@@ -299,14 +299,15 @@ class MeteredLaw(Law):
 def product(lines: Iterable[tuple[Line, int]], count: int) -> Line:
     """Returns the line of a sum of independent losses from the lines of each, of ``count`` nodes, and how often."""
     phi, highest, relative = np.ones(count, dtype=complex), np.ones(count), np.zeros(count)
-    for part, times in lines:
-        n, size = float(times), np.abs(part.phi)
-        phi *= part.phi if times == 1 else _power(part.phi, size, n)
-        bound = size + part.error + 4 * U
-        # |(x + e)^n − x^n| ≤ n·e·(|x| + e)^{n−1}; the power itself is off by 8nu of its modulus.
-        highest *= bound**n
-        relative += n * (part.error / bound + 12 * U)
-    return Line(phi, highest * relative)
+    with np.errstate(over="ignore", invalid="ignore"):  # an error that is infinite or NaN says that nothing is known
+        for part, times in lines:
+            n, size = float(times), np.abs(part.phi)
+            phi *= part.phi if times == 1 else _power(part.phi, size, n)
+            bound = size + part.error + 4 * U
+            # |(x + e)^n − x^n| ≤ n·e·(|x| + e)^{n−1}; the power itself is off by 8nu of its modulus.
+            highest *= bound**n
+            relative += n * (part.error / bound + 12 * U)
+        return Line(phi, highest * relative)
 
 
 def _power(phi: Array, size: Array, times: float) -> Array:

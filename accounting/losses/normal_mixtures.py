@@ -88,13 +88,14 @@ class NormalMixture:
         """Returns where ``log_ratio`` takes each value; for centres ≥ 0, not all 0. ±inf where it is out of reach."""
         e, top = np.asarray(log_ratios, dtype=float), self.most
         if len(self.centres) == 1:
-            return np.asarray(e / top + top / 2)
+            with np.errstate(over="ignore"):
+                return np.asarray(e / top + top / 2)
         if len(self.centres) == 2 and self.least == 0.0:
             rest, share = self.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 near = np.log1p(np.maximum(np.expm1(e) / share, -1.0))
                 far = e - math.log(share) + np.log1p(-rest * np.exp(-np.maximum(e, 0.5)))
-            return np.asarray((np.where(e < 1.0, near, far) + top**2 / 2) / top)
+                return np.asarray((np.where(e < 1.0, near, far) + top**2 / 2) / top)
         return self._newton(e)
 
     def _newton(self, e: Array) -> Array:

@@ -69,8 +69,8 @@ def multiplier(value: object) -> float:
 
 
 def scale(value: object) -> float:
-    """Scale of noise, > 0."""
-    return real("scale", value, low=0.0, low_open=True)
+    """Scale of noise, > 0, far from where sums with it overflow."""
+    return real("scale", value, low=0.0, high=1e300, low_open=True)
 
 
 def lipschitz(value: object) -> float:

@@ -28,7 +28,7 @@ from hockeystick.learners.divergence.distributed import Bits, DistributedKL, Law
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import RandomizedResponse
-from hockeystick.mechanisms.contract.arguments import generator, run_count
+from hockeystick.mechanisms.contract.arguments import generator, run_count, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -360,7 +360,7 @@ class RandomizedKL:
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
         """Returns data sets in which one client changes its symbol and all others have the first one."""
-        symbols = np.zeros((2, self.clients), dtype=np.int64)
+        symbols = zeros((2, self.clients)).astype(np.int64)
         symbols[1, 0] = 1
         owners, k = np.arange(self.clients), len(self.reference)
         first, second = (

@@ -14,6 +14,7 @@ from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.common import arguments
+from hockeystick.mechanisms.contract.arguments import zeros
 
 Precision = TypeVar("Precision", bound=np.floating[Any])
 
@@ -80,7 +81,7 @@ class TakesLosses:
 
 def opposite_halves(rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
     """Returns two neighbouring streams: losses are 1 in round 0 on one half of the experts, or on the other, else 0."""
-    first, second = np.zeros((2, rounds, experts))
+    first, second = zeros((2, rounds, experts))
     first[0, : experts // 2] = 1.0
     second[0, experts // 2 :] = 1.0
     return first, second

@@ -4,6 +4,8 @@ The measure before batch s puts weight exp(-η * C_s(x)) on expert x, where C_s 
 batches. Drawing a fresh expert from it for every batch is Hedge (Freund & Schapire 1997; Arora, Hazan & Kale 2012).
 """
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
@@ -42,12 +44,12 @@ def regret_bound(*, rounds: int, experts: int, batch: int, learning_rate: float)
     The proof applies Hoeffding's lemma to each batch, whose losses span at most B, and telescopes. For B = 1 it is the
     classical bound, sqrt(T ln(d) / 2) at the best η.
     """
-    return float(np.log(experts) / learning_rate + learning_rate * rounds * batch / 8.0)
+    return math.log(experts) / learning_rate + learning_rate * rounds * batch / 8.0
 
 
 def best_learning_rate(*, rounds: int, experts: int, batch: int = 1) -> float:
     """Returns the learning rate that minimises :func:`regret_bound`, sqrt(8 ln(d) / (T B))."""
-    return float(np.sqrt(8.0 * np.log(experts) / (rounds * batch)))
+    return math.sqrt(8.0 * math.log(experts) / (rounds * batch))
 
 
 @frozen(kw_only=True)

@@ -24,7 +24,7 @@ from hockeystick.accounting.validate import array
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
-from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count
+from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -109,7 +109,7 @@ class LimitedUpdates(TakesLosses):
 
         In the first round all experts but number 0 lose 1, or number 0 alone does. All later losses are 0.
         """
-        first, second = np.zeros((2, self.rounds, self.experts))
+        first, second = zeros((2, self.rounds, self.experts))
         first[0, 1:] = 1.0
         second[0, 0] = 1.0
         return first, second

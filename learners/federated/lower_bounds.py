@@ -32,6 +32,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
+from hockeystick.mechanisms.contract.arguments import zeros
 
 _SOURCE = "Gao, Huang & Yang 2024"
 
@@ -238,21 +239,22 @@ class PackingAdversary:
     def average(self, expert: int) -> FloatArray:
         """Returns the losses averaged over clients, shape (rounds, experts); ``expert`` is the one that never loses."""
         j = integer("expert", expert, low=0, high=self.experts - 1)
-        changed = np.zeros(self.rounds)
+        found, changed = zeros((self.rounds, self.experts)), np.zeros(self.rounds)
         whole, partial = divmod(self.entries, self.clients)
         changed[self.rounds - whole :] = 1.0
         if partial:
             changed[self.rounds - whole - 1] = partial / self.clients
-        found = np.repeat(changed[:, None], self.experts, axis=1)
+        found += changed[:, None]
         found[:, j] = 0.0
         return found
 
     def losses(self, expert: int) -> FloatArray:
         """Returns the losses, shape (clients, rounds, experts)."""
         j = integer("expert", expert, low=0, high=self.experts - 1)
+        found = zeros((self.clients, self.rounds, self.experts))
         changed = np.zeros(self.clients * self.rounds)
         changed[-self.entries :] = 1.0
-        found = np.repeat(changed.reshape(self.rounds, self.clients).T[:, :, None], self.experts, axis=2)
+        found += changed.reshape(self.rounds, self.clients).T[:, :, None]
         found[:, :, j] = 0.0
         return found
 

@@ -18,6 +18,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
+from hockeystick.mechanisms.contract.arguments import array_length, zeros
 
 Draw = Callable[[int], FloatArray]
 _MOST_NUMBERS = 1 << 32  # drawn at once: 32 GiB
@@ -46,7 +47,7 @@ def _variance(value: object) -> float:
 
 
 def _spread(value: object) -> float:
-    return real("spread", value, low=0.0, low_open=True)
+    return real("spread", value, low=0.0, high=1e100, low_open=True)
 
 
 @frozen(kw_only=True)
@@ -250,6 +251,7 @@ class ClassDistributions(FederatedStream):
 
     def start(self, rng: np.random.Generator) -> Draw:
         """Draws the means and variances."""
+        array_length("experts", self.experts, 2 * self.experts)
         means = rng.uniform(self.mean_low, self.mean_high, self.experts)
         deviations = np.sqrt(rng.uniform(self.variance_low, self.variance_high, self.experts))
         gaussians, labels = rng.spawn(2)  # so that blocks don't matter
@@ -281,7 +283,7 @@ class Targets(FederatedStream):
     1/2-smooth between points of the simplex. Their expectation is least at y*.
 
     Args:
-        spread: > 0.
+        spread: > 0, at most 1e100.
 
     Example:
         >>> import numpy as np
@@ -295,7 +297,7 @@ class Targets(FederatedStream):
 
     def start(self, rng: np.random.Generator) -> Draw:
         """Draws y*."""
-        centre = rng.dirichlet(np.ones(self.experts))
+        centre = rng.dirichlet(zeros(self.experts) + 1.0)
         uniforms = self._uniforms(rng)
         return lambda n: centre + self.spread * (2.0 * uniforms(n) - 1.0)
 

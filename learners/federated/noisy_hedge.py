@@ -29,8 +29,9 @@ from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import TreeAggregation
-from hockeystick.mechanisms.contract.arguments import generator
-from hockeystick.mechanisms.contract.arguments import scale as _scale
+from hockeystick.mechanisms.contract.arguments import generator, zeros
+from hockeystick.mechanisms.contract.arguments import noise_scale as _scale
+from hockeystick.mechanisms.streams import tree_blocks
 
 Estimate = Literal["plain", "below"]
 
@@ -182,7 +183,7 @@ class NoisyHedge(TakesLosses):
 
         Client 0's first losses are 1 on one half of the experts, or on the other half; all other losses are 0.
         """
-        first, second = np.zeros((2, self.clients, self.rounds, self.experts))
+        first, second = zeros((2, self.clients, self.rounds, self.experts))
         first[0], second[0] = opposite_halves(self.rounds, self.experts)
         return first, second
 
@@ -263,7 +264,7 @@ class NoisyHedge(TakesLosses):
         )
         if failure is None:
             # tanh and the bound are concave: the mean of a tree's variances stands for each of them.
-            weight = float(self.mechanism.variances().mean()) / (2.0 * self.scale**2)
+            weight = tree_blocks.mean_variance(self.rounds - 1, self.estimate)
             largest = self.scale * laplace_minima.maximum_bound(weight, self.experts)
         else:
             largest = self.mechanism.accuracy(failure, entries=self.experts)

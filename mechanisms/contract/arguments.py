@@ -20,6 +20,11 @@ def scale(value: float) -> float:
     return validate.real("scale", value, low=0.0, low_open=True)
 
 
+def noise_scale(value: float) -> float:
+    """Returns the parameter ``scale`` of noise that is added to numbers: far from where their sum overflows."""
+    return validate.real("scale", value, low=0.0, high=1e300, low_open=True)
+
+
 def sensitivity(value: float) -> float:
     """Returns the parameter ``sensitivity``, positive and finite."""
     return validate.real("sensitivity", value, low=0.0, low_open=True)

@@ -114,10 +114,11 @@ class DiscreteGaussian(AdditiveIntegers):
         """Returns the mechanism with the least noise that is certainly (``epsilon``, ``delta``)-DP, by its profile.
 
         With little noise, δ is not monotone in sigma. Where a single number changes, a grid of sigmas with steps of
-        one percent is then tried, which may miss a smaller sigma between two of them.
+        one percent is then tried, which may miss a smaller sigma between two of them. That takes the longer the
+        larger ε is.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is not finite and ≥ 0, ``delta`` not in (0, 1), or another parameter out of
+          InvalidArgumentError: ``epsilon`` is not in [0, 10^4], ``delta`` not in (0, 1), or another parameter out of
             its domain.
           NumericalError: no sigma can be shown to meet the target.
         """
@@ -126,10 +127,10 @@ class DiscreteGaussian(AdditiveIntegers):
         def build(sigma: float) -> DiscreteGaussian:
             return cls(sigma, sensitivity=distance, entries=entries)
 
-        guess = distance / max(validate.real("epsilon", epsilon, low=0.0), 0.01)
-        found = least_noise(build, epsilon=epsilon, delta=delta, guess=guess)
+        target = validate.real("epsilon", epsilon, low=0.0, high=1e4)
+        found = least_noise(build, epsilon=target, delta=delta, guess=distance / max(target, 0.01))
         one_number = entries == 1 or distance == 1.0
-        return build(_lesser(build, found, epsilon, delta) if one_number and found**2 < _COARSE * distance else found)
+        return build(_lesser(build, found, target, delta) if one_number and found**2 < _COARSE * distance else found)
 
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record: ``DiscreteGaussian(sigma, distance=sensitivity, coordinates=entries)``."""

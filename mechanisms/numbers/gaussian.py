@@ -17,7 +17,7 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 
 def _sigma(value: float) -> float:
-    return validate.real("sigma", value, low=0.0, low_open=True)
+    return validate.real("sigma", value, low=0.0, high=1e300, low_open=True)
 
 
 @frozen
@@ -28,7 +28,7 @@ class Gaussian(AdditiveNoise):
     entries it is μ-Gaussian-DP with μ = sensitivity / sigma (Dong, Roth & Su 2022), and μ²/2-zCDP (Bun & Steinke 2016).
 
     Args:
-      sigma: the standard deviation, in the units of the output.
+      sigma: the standard deviation, at most 1e300, in the units of the output.
       sensitivity: the largest L2 distance between the values of two neighbouring data sets, in the same units. For a
         histogram of records it is 1 under add-or-remove-one and √2 under replace-one; for a sum of vectors of length at
         most L it is L under add-or-remove-one and 2L under replace-one.

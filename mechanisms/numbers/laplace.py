@@ -24,7 +24,7 @@ class Laplace(AdditiveNoise):
     is ε-DP with ε = sensitivity / scale, for any number of entries.
 
     Args:
-      scale: b, in the units of the output; the standard deviation of the noise is √2·b.
+      scale: b, at most 1e300, in the units of the output; the standard deviation of the noise is √2·b.
       sensitivity: the largest L1 distance between the values of two neighbouring data sets, in the same units. For a
         histogram of records it is 1 under add-or-remove-one and 2 under replace-one.
       grid: the step of the grid that a release is rounded to, a power of two; by default fine enough that the noise
@@ -44,7 +44,7 @@ class Laplace(AdditiveNoise):
       array([42.05, 46.62, 39.51])
     """
 
-    scale: float = field(converter=arguments.scale)
+    scale: float = field(converter=arguments.noise_scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 

@@ -41,6 +41,10 @@ def _epsilon(value: float) -> float:
     return validate.real("epsilon", value, low=1e-9, high=500.0)
 
 
+def _sensitivity(value: float) -> float:
+    return validate.real("sensitivity", value, low=0.0, high=1e200, low_open=True)
+
+
 def _gamma(value: float) -> float:
     return validate.real("gamma", value, low=0.0, high=1.0)
 
@@ -59,7 +63,7 @@ class Staircase(Releasable):
 
     Args:
       epsilon: the cost for one record, from 1e-9 to 500.
-      sensitivity: the largest distance between the values of two neighbouring data sets.
+      sensitivity: the largest distance between the values of two neighbouring data sets; at most 1e200.
       gamma: half the width of the innermost step, in units of the sensitivity, from 0 to 1; by default the one
         with the least mean size, 1/(1 + e^(ε/2)).
       grid: the step of the grid that a release is rounded to, a power of two; by default fine enough that the noise
@@ -78,7 +82,7 @@ class Staircase(Releasable):
     """
 
     epsilon: float = field(converter=_epsilon)
-    sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
+    sensitivity: float = field(default=1.0, converter=_sensitivity, kw_only=True)
     gamma: float = field(default=Factory(_least_mean, takes_self=True), converter=_gamma, kw_only=True)
     grid: float | None = field(default=None, converter=noise_on_a_grid.grid, kw_only=True)
 

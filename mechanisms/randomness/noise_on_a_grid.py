@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError, validate
 
+_LEAST_RATIO = 1e-300  # of a distance to its noise: one that is no float asks for noise that no source draws
 _FARTHEST = 2.0**61
 """The largest value in steps; larger ones are clipped, so that sums with noise of the largest scale fit in 64 bits."""
 
@@ -68,7 +69,7 @@ def laplace_scale(scale: float, sensitivity: float, step: float, entries: int) -
       sensitivity: the largest L1 distance of neighbouring values before rounding.
       entries: the number of entries of the value; rounding may move each of them by one more step.
     """
-    epsilon = sensitivity / scale * (1 - 1e-15)
+    epsilon = max(sensitivity / scale * (1 - 1e-15), _LEAST_RATIO)
     distance = sensitivity / step * (1 + 1e-15) + entries
     # The root t of distance/t + entries/(4t²) = epsilon.
     return (distance + math.hypot(distance, math.sqrt(entries * epsilon))) / (2 * epsilon) * (1 + 1e-14)
@@ -84,7 +85,7 @@ def gaussian_scale(sigma: float, sensitivity: float, step: float, entries: int) 
       InvalidArgumentError: the grid is too coarse for ``sigma``.
       NumericalError: there are so many entries, at so small a distance, that the differences of the laws add up.
     """
-    mu = sensitivity / sigma
+    mu = max(sensitivity / sigma, _LEAST_RATIO)
     if sigma < _GAUSSIAN_STEPS * step:
         raise InvalidArgumentError(
             "grid", step, f"is above sigma/2^20 = {sigma / _GAUSSIAN_STEPS:g}", "use DiscreteGaussian for whole numbers"

@@ -85,7 +85,7 @@ class MatrixMechanism(StepMechanism):
     """
 
     factorisation: Factorisation = field(converter=_factorisation)
-    scale: float = field(converter=arguments.scale)
+    scale: float = field(converter=arguments.noise_scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
     participations: int = field(default=1, converter=step_mechanism.participations, kw_only=True)
     separation: int = field(default=1, converter=step_mechanism.separation, kw_only=True)

@@ -103,7 +103,7 @@ class TreeAggregation(StepMechanism):
     """
 
     steps: int = field(converter=_steps)
-    scale: float = field(converter=arguments.scale)
+    scale: float = field(converter=arguments.noise_scale)
     law: Law = field(default="gaussian", converter=_law, kw_only=True)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
     estimate: Estimate = field(default="below", converter=_estimate, kw_only=True)
@@ -200,7 +200,11 @@ class TreeAggregation(StepMechanism):
         return found
 
     def variances(self) -> FloatArray:
-        """Returns the exact variance of each entry of the T answers, shape (steps,), in squared units of the output."""
+        """Returns the exact variance of each entry of the T answers, shape (steps,), in squared units of the output.
+
+        Raises:
+          InvalidArgumentError: there are more than 2^26 steps.
+        """
         return tree_blocks.variances(self.steps, self.estimate) * self._noise_variance
 
     @property
@@ -214,16 +218,17 @@ class TreeAggregation(StepMechanism):
         answers. In a release the rounding comes on top, at most half a step of the grid per contribution.
 
         Raises:
-          InvalidArgumentError: ``beta`` is not in (0, 1), or ``entries`` is not an integer ≥ 1.
+          InvalidArgumentError: ``beta`` is not in (0, 1), ``entries`` is not an integer ≥ 1, or there are more than
+            2^26 steps.
         """
         count = validate.integer("entries", entries, low=1)
-        spreads, repeated = np.unique(tree_blocks.variances(self.steps, self.estimate), return_counts=True)
+        spreads, repeated = tree_blocks.variance_counts(self.steps, self.estimate)
 
         def log_kept(t: float) -> float:
             """A lower bound on ln P(all answers are off by at most t·scale)."""
             if self.law == "gaussian":
-                return float((repeated * count) @ np.log1p(-2 * special.ndtr(-t / np.sqrt(spreads))))
-            missed = float((repeated * count) @ _laplace_tails(t, spreads))
+                return float((repeated * float(count)) @ np.log1p(-2 * special.ndtr(-t / np.sqrt(spreads))))
+            missed = float((repeated * float(count)) @ _laplace_tails(t, spreads))
             return math.log1p(-missed) if missed < 1.0 else -math.inf
 
         return self.scale * step_mechanism.least_bound(beta, log_kept)

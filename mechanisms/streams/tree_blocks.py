@@ -14,9 +14,11 @@ import numpy as np
 from hockeystick.accounting import UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.events.noise.correlated_noise import tree_levels
+from hockeystick.mechanisms.contract.arguments import array_length
 
 Estimate = Literal["plain", "below", "full"]
 
+_KEPT = 2**16  # steps up to which variances are kept
 _DENSE = 2048  # steps up to which the covariance of the answers "below" is a dense matrix
 
 
@@ -90,15 +92,55 @@ def block_sums(prefixes: FloatArray) -> list[FloatArray]:
     return [np.diff(padded[:, :: 1 << h], axis=1) for h in range(tree_levels(prefixes.shape[1]))]
 
 
-@lru_cache(maxsize=16)
 def variances(steps: int, estimate: Estimate) -> FloatArray:
-    """Returns the variances of the prefix sums, shape (steps,), per unit of one block's noise; exact."""
-    t = np.arange(1, steps + 1)
-    found = np.zeros(steps)
+    """Returns the variances of the prefix sums, shape (steps,), per unit of one block's noise; exact.
+
+    Raises:
+      InvalidArgumentError: more than 2^26 steps.
+    """
+    return _variances(steps, estimate) if steps <= _KEPT else _variances.__wrapped__(steps, estimate)
+
+
+def mean_variance(steps: int, estimate: Literal["plain", "below"]) -> float:
+    """Returns the mean of these variances, for any number of steps."""
+    found = 0.0
+    for h in range(tree_levels(steps)):
+        whole, rest = divmod(steps + 1, 2 << h)  # of the numbers 0 … steps those with bit h
+        found += ((whole << h) + max(0, rest - (1 << h))) / steps * _own(h, estimate)
+    return found
+
+
+def variance_counts(steps: int, estimate: Estimate) -> tuple[FloatArray, IntArray]:
+    """Returns the different variances of the prefix sums, and how many have each.
+
+    Of more than 2^16 sums the variances are rounded up to multiples of 2^-12, as of estimates from below nearly all
+    differ.
+
+    Raises:
+      InvalidArgumentError: more than 2^26 steps.
+    """
+    found = variances(steps, estimate)
+    if steps <= _KEPT:
+        return np.unique(found, return_counts=True)
+    counts = np.bincount(np.ceil(found * 2.0**12).astype(np.int64))
+    (places,) = np.nonzero(counts)
+    return places / 2.0**12, counts[places]
+
+
+def _own(height: int, estimate: Estimate) -> float:
+    return 1.0 if estimate == "plain" else weight(height)
+
+
+@lru_cache(maxsize=16)
+def _variances(steps: int, estimate: Estimate) -> FloatArray:
+    array_length("steps", steps, 4 * steps)
     if estimate != "full":
-        for h in range(tree_levels(steps)):
-            found += ((t >> h) & 1) * (1.0 if estimate == "plain" else weight(h))
-        return found
+        sums = np.zeros(steps + 1)
+        for h in range(tree_levels(steps)):  # t = 2^h + rest has one more block than the rest
+            rest = sums[: min(1 << h, steps + 1 - (1 << h))]
+            sums[1 << h : (1 << h) + len(rest)] = rest + _own(h, estimate)
+        return sums[1:]
+    found = np.zeros(steps)
     # Variances of the sums of a block's first 1 … 2^h steps, and covariances with its sum, from the blocks inside it.
     inside = [(np.ones(1), np.ones(1))]
     for _ in range(1, tree_levels(steps)):

@@ -31,8 +31,8 @@ _DRAWN = 2**62
 
 
 def span(value: object) -> float | None:
-    """The parameter ``span``."""
-    return None if value is None else real("span", value, low=0.0, low_open=True)
+    """The parameter ``span``, far from where sums of noise overflow."""
+    return None if value is None else real("span", value, low=0.0, high=1e100, low_open=True)
 
 
 def epsilon(value: object) -> float:
@@ -41,8 +41,8 @@ def epsilon(value: object) -> float:
 
 
 def sigma(value: object) -> float:
-    """The parameter ``sigma`` > 0."""
-    return real("sigma", value, low=0.0, low_open=True)
+    """The parameter ``sigma`` > 0, far from where sums with such noise overflow."""
+    return real("sigma", value, low=0.0, high=1e300, low_open=True)
 
 
 def flag(value: object) -> bool:
@@ -59,8 +59,8 @@ class LevelChannel(Channel):
         resample: Whether the label is exchanged in secret, with probability 1/T, for a draw from the reference law, as
             published. It does not improve the learner and amplifies privacy a little; for labels without a table it
             can only be simulated.
-        span: The range to which noise is scaled, at least ``levels.span``, the default. Use the largest span of all
-            contexts for messages of equal accuracy. It is public and must not depend on labels.
+        span: The range to which noise is scaled, from ``levels.span``, the default, to 1e100. Use the largest span of
+            all contexts for messages of equal accuracy. It is public and must not depend on labels.
     """
 
     levels: Levels = field()

@@ -278,7 +278,7 @@ class Reference(ABC):
 
     def largest_share(self, count: int) -> float:
         """Returns an upper bound on the ratio of r(y) to the candidates' mean; ``count`` is K."""
-        return float(count)
+        return float(_candidates(count))
 
     def levels(self, hypotheses: Hypotheses, horizon: int, context: Any = None) -> Levels:
         """Returns the levels of these candidates in a context, for T = ``horizon`` rounds.
@@ -365,6 +365,10 @@ def _needs_table() -> InvalidArgumentError:
     return InvalidArgumentError("hypotheses", "without a table", "blocks need a number of labels", way_out)
 
 
+def _candidates(value: object) -> int:
+    return integer("count", value, low=1, high=2**53)
+
+
 def _total(value: object) -> float | None:
     return None if value is None else real("total", value, low=1.0)
 
@@ -389,7 +393,8 @@ class Envelope(Reference):
         return np.asarray(log_masses.max(axis=1))
 
     def density_total(self, count: int) -> float:
-        return float(count) if self.total is None else min(self.total, float(count))
+        most = float(_candidates(count))
+        return most if self.total is None else min(self.total, most)
 
 
 @frozen
@@ -410,7 +415,7 @@ class UniformMixture(Reference):
         return 1.0
 
     def largest_ratio(self, count: int) -> float:
-        return float(count)
+        return float(_candidates(count))
 
     def largest_share(self, count: int) -> float:
         return 1.0

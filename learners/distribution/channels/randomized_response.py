@@ -163,11 +163,11 @@ class RandomizedLabels(Channel):
 
     def _log_law(self, place: int) -> FloatArray:
         """ln of the probability of each message, given the place of a label; M is for a value that is not a label."""
-        lie = self._mechanism.lie_probability()
-        law = np.full(self.labels, lie / (self.labels - 1) if place < self.labels else 1.0 / self.labels)
-        if place < self.labels:
-            law[place] = 1.0 - lie
-        return np.asarray(np.log(law))
+        if place == self.labels:
+            return np.full(self.labels, -math.log(self.labels))
+        law = np.full(self.labels, -self.epsilon)  # by its logarithm: of ε near 1000 a lie's probability is no float
+        law[place] = 0.0
+        return law - math.log1p((self.labels - 1) * math.exp(-self.epsilon))
 
     def _place(self, label: object) -> int:
         return table_of(self.levels).place(label)

@@ -32,6 +32,7 @@ from hockeystick.accounting.numerics.directed_rounding import quotient_up
 from hockeystick.accounting.validate import integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert.plan import printed_approximate, printed_pure
+from hockeystick.mechanisms.contract.arguments import target_epsilon
 
 Budget = Literal["printed", "safe", "negative binomial"]
 Margin = Literal["printed", "proved", "tight"]
@@ -199,7 +200,7 @@ def calibrate(
     Args:
         clients, experts: m and d.
         tests: T/N.
-        epsilon, delta: The target; δ = 0 for a pure one.
+        epsilon, delta: The target, ε at least 1e-90; δ = 0 for a pure one.
         best_loss: Lstar.
         rho: Failure probability of the switch budget, and also of the margin.
         event: Returns the certified cost of given parameters.
@@ -207,7 +208,7 @@ def calibrate(
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    target, failure = real("epsilon", epsilon, low=0.0, low_open=True), real("delta", delta, low=0.0, high=1.0)
+    target, failure = target_epsilon(epsilon), real("delta", delta, low=0.0, high=1.0)
     kappa = switch_budget(experts, rho)
     unit = noise_margin(rho, tests=tests, threshold_scale=1.0, query_scale=1.0)
     draws = min(kappa, tests)

@@ -102,7 +102,7 @@ class FedSVT(SVTSetting):
 
         Args:
             clients, rounds, experts, period, best_loss, indexing, lazy_vectors: As for the learner.
-            epsilon: Target, > 0, against adversaries who do not see the clients' messages.
+            epsilon: Target, at least 1e-90, against adversaries who do not see the clients' messages.
             delta: In [0, 1).
             rho: Probability, in (0, 1), that the switches do not suffice, and also that the noise is too large.
 

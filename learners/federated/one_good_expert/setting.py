@@ -16,7 +16,7 @@ from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import CumulativeAboveThreshold, ExponentialMechanism
-from hockeystick.mechanisms.contract.arguments import quotient_up
+from hockeystick.mechanisms.contract.arguments import array_length, quotient_up
 
 Indexing = Literal["clean", "paper"]
 
@@ -75,6 +75,7 @@ class SVTSetting:
     @property
     def edges(self) -> npt.NDArray[np.int64]:
         """The first round (from 0) of each block and of the tail, and at the end T; shape (blocks + 2,)."""
+        array_length("rounds", self.rounds, self.blocks + 2)
         begins = np.arange(self.blocks + 1) * self.period - (self.indexing == "paper")
         return np.append(np.maximum(begins, 0), self.rounds)
 

@@ -38,6 +38,7 @@ from hockeystick.learners.federated.stochastic.privacy_plan import (
     printed_scale,
 )
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
+from hockeystick.mechanisms.contract.arguments import target_epsilon
 
 _WHOLE = Fraction(1)
 _ACCURACY = 1e-3  # relative, of the epsilon at the scale that a search returns
@@ -65,7 +66,7 @@ def calibrated(
         setting: The setting to calibrate.
         experts: d >= 2.
         threat_model: The adversary: one of the views of the setting's graph.
-        epsilon: Target, > 0.
+        epsilon: Target, at least 1e-90.
         delta: Target, in [0, 1).
         amplified: Whether a secret assignment may reduce the noise; False charges each record as if its place were
             known.
@@ -110,7 +111,7 @@ class _Target:
             setting=setting if amplify else evolve(setting, assignment="contiguous"),
             experts=arguments.experts(experts),
             model=threat_model(model),
-            epsilon=real("epsilon", epsilon, low=0.0, low_open=True),
+            epsilon=target_epsilon(epsilon),
             delta=real("delta", delta, low=0.0, high=1.0, high_open=True),
             amplified=amplify and setting.assignment == "secret",
         )

@@ -119,7 +119,7 @@ class FedStoch:
 
         Args:
             threat_model: The adversary.
-            epsilon: Target, > 0.
+            epsilon: Target, at least 1e-90.
             delta: Target, in [0, 1).
             amplified: Whether a secret assignment may reduce the noise.
 

@@ -14,7 +14,6 @@ Algorithm 2; Gao, Huang & Yang 2024, Algorithm 3, with the leaves interleaved.
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
@@ -30,6 +29,7 @@ Where = Literal["client", "server"]
 Assignment = Literal["secret", "contiguous"]
 
 MOST_TREES = 40
+_WIDEST = 1e100  # of the range of a gradient's coordinates, so that its square is finite
 """The largest depth of a tree; a deeper one would need more losses than can be counted."""
 
 
@@ -158,8 +158,12 @@ class TreePhase:
             raise InvalidArgumentError("scales", self.scales, reason, "give one per tree, or one for trees=0")
 
     def scale(self, tree: int) -> float:
-        """Returns the noise scale of tree j, or of the one release (tree 0)."""
-        return self.scales[max(0, tree - 1)]
+        """Returns the noise scale of tree j, or of the one release (tree 0).
+
+        Raises:
+            InvalidArgumentError: there is no such tree.
+        """
+        return self.scales[max(0, integer("tree", tree, low=0, high=max(1, self.trees)) - 1)]
 
     def leaves(self) -> int:
         """Returns the number of releases in the phase: 2^(T1 + 1) - 2, or 1."""
@@ -276,8 +280,9 @@ class StochSetting:
     assignment: Assignment = field(default="secret", converter=_assignment)
 
     def __attrs_post_init__(self) -> None:
-        if not self.low < self.high or not math.isfinite(self.high - self.low):
-            raise InvalidArgumentError("high", self.high, f"is not above low = {self.low}", "give low < high")
+        if not self.low < self.high or not self.high - self.low <= _WIDEST:
+            reason = f"is not above low = {self.low} by at most {_WIDEST:g}"
+            raise InvalidArgumentError("high", self.high, reason, "give low < high")
         for k, phase in enumerate(self.phases):
             if phase is not None and phase.records != 2**k:
                 raise InvalidArgumentError(

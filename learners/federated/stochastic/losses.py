@@ -328,6 +328,12 @@ class SmoothedCrossEntropy(_Nonlinear):
     mixing: float = field(converter=_mixing)
     largest: float = field(default=1.0, converter=_largest)
 
+    def __attrs_post_init__(self) -> None:
+        if not self._ratio <= _LARGEST:
+            raise InvalidArgumentError(
+                "mixing", self.mixing, f"makes gradients larger than {_LARGEST:g}", "use a larger one, or fewer experts"
+            )
+
     @property
     def _ratio(self) -> float:
         return (1.0 - self.mixing) * self.experts / self.mixing

@@ -63,18 +63,29 @@ class Sizes:
     where: Where = field(default="client", converter=checked_where)
 
     def trees(self, batch: float) -> float:
-        """Returns T1 = log2(b*ε*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded."""
+        """Returns T1 = log2(b*ε*beta*sqrt(m) / (alpha*ln d))/2 of Theorem 1 (7: m for sqrt(m)), not rounded.
+
+        Raises:
+            InvalidArgumentError: ``batch`` is not a number > 0.
+        """
+        size = real("batch", batch, low=0.0, low_open=True)
         gain = float(self.clients) if self.where == "server" else math.sqrt(self.clients)
         if self.smoothness == 0.0:
             return -math.inf
-        ratio = batch * self.epsilon / (self.lipschitz * math.log(self.experts))
-        return 0.5 * (math.log2(ratio) + math.log2(self.smoothness) + math.log2(gain))
+        over = (size, self.epsilon, self.smoothness, gain)  # their product may be no float
+        under = (self.lipschitz, math.log(self.experts))
+        return 0.5 * (math.fsum(map(math.log2, over)) - math.fsum(map(math.log2, under)))
 
     def phase(self, records: int, trees: int, batch: int) -> TreePhase:
-        """Returns a phase with the printed noise."""
-        unit = 4.0 * self.lipschitz / (batch * self.epsilon) / (self.clients if self.where == "server" else 1)
-        scales = tuple(unit * 2**j for j in range(1, trees + 1)) or (unit,)
-        return TreePhase(records=records, trees=trees, batch=batch, scales=scales)
+        """Returns a phase with the printed noise.
+
+        Raises:
+            InvalidArgumentError: no such phase, or no such noise.
+        """
+        depth, size = integer("trees", trees, low=0, high=MOST_TREES), arguments.batch(batch)
+        unit = 4.0 * self.lipschitz / (size * self.epsilon) / (self.clients if self.where == "server" else 1)
+        scales = tuple(unit * 2**j for j in range(1, depth + 1)) or (unit,)
+        return TreePhase(records=records, trees=depth, batch=size, scales=scales)
 
 
 def feasible_batch(records: int, trees: int) -> int:

@@ -18,6 +18,7 @@ from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, Sto
 from hockeystick.learners.federated.stochastic.loss_pool import UNREAD, Labels, new_pool, ordered_labels, pinned
 from hockeystick.learners.federated.stochastic.losses import LossFamily
 from hockeystick.learners.federated.stochastic.phase import Path, Winners, moved, score_noise, summed_noise
+from hockeystick.mechanisms.contract.arguments import zeros
 
 _MOST_NUMBERS = 2**23  # in one array, for any number of runs
 
@@ -98,8 +99,7 @@ def neighbours(setting: StochSetting, *, rounds: int, experts: int) -> tuple[Flo
             round += vertex.records
     if best == 0.0:
         raise InvalidArgumentError("phases", setting.phases, "read no losses", "give a phase that is not None")
-    losses = np.full((setting.clients, rounds, experts), (setting.low + setting.high) / 2)
-    other = losses.copy()
+    losses, other = zeros((2, setting.clients, rounds, experts)) + (setting.low / 2 + setting.high / 2)
     losses[0, place - 1], other[0, place - 1] = setting.high, setting.low
     losses[0, place - 1, 0], other[0, place - 1, 0] = setting.low, setting.high
     return losses, other

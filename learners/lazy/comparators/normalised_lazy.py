@@ -44,7 +44,7 @@ from hockeystick.learners.lazy.experts.lazy_run import LazyRun
 from hockeystick.learners.lazy.experts.setting import BatchedExperts
 from hockeystick.learners.lazy.walk.simulation import decision_loss
 from hockeystick.mechanisms import LazySwitch
-from hockeystick.mechanisms.contract.arguments import generator
+from hockeystick.mechanisms.contract.arguments import generator, zeros
 
 _UP = 1.0 + 1e-12  # more than the rounding of the few operations below
 _ORDER = np.array([8.0])  # Rényi order at which the probability of "look" is chosen
@@ -146,7 +146,7 @@ class NormalisedLazyExperts(BatchedExperts):
         turns: the weights stay balanced, and every decision distinguishes the streams.
         """
         half = self.experts // 2
-        first = np.zeros((self.rounds, self.experts))
+        first = zeros((self.rounds, self.experts))
         turns = np.arange(self.rounds) // self.batch % 2
         first[turns == 0, :half] = 1.0
         first[turns == 1, half:] = 1.0

@@ -33,7 +33,7 @@ from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.learners.lazy.convex.losses import convex_losses
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, LinearLosses, scaled_down
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
-from hockeystick.mechanisms.contract.arguments import generator, quotient_up
+from hockeystick.mechanisms.contract.arguments import generator, quotient_up, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.streams.factorisations import square_root
@@ -184,7 +184,7 @@ class TreeExperts(TakesLosses):
 
         They maximise the privacy loss of the sums; the leaders alone do not differ, as all experts move alike.
         """
-        first, second = np.zeros((self.rounds, self.experts)), np.zeros((self.rounds, self.experts))
+        first, second = zeros((2, self.rounds, self.experts))
         first[0] = 1.0
         return first, second
 

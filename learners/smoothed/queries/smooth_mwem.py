@@ -43,6 +43,8 @@ Progress = Callable[[int, int], object]
 
 _GRID = 2**20  # the queries' values are multiples of 1/_GRID, see MatrixCells
 _EXACT = 2**52
+_MOST_ROUNDS = 2**14  # a run of this many takes seconds
+_MOST_UPDATES = 2**16  # of a law, by measurements that are applied again
 
 
 def _flag(_: object, attribute: Attribute[bool], value: object) -> None:
@@ -74,6 +76,10 @@ def _epsilon_lap(value: object) -> float:
     return real("epsilon_lap", value, low=1e-90, high=1e6)
 
 
+def _rounds(value: object) -> int:
+    return integer("rounds", value, low=1, high=_MOST_ROUNDS)
+
+
 def _replay(value: object) -> int:
     return integer("replay", value, low=0)
 
@@ -90,14 +96,15 @@ class SmoothMWEM:
         cells: The public cover, as cells of its queries.
         records: n >= 1.
         sigma: σ in (0, 1], the assumed smoothness of the data. Privacy does not depend on it.
-        rounds: R >= 1, the number of choices and of measurements.
+        rounds: R from 1 to 2^14, the number of choices and of measurements.
         epsilon_em: ε of one choice, of bounded range.
         epsilon_lap: ε of one measurement.
         step: "hoeffding" changes the log-density by 4/w^2 times the error on the chosen query, "paper" by 1/2 of it.
         project: Project every law onto the σ-smooth ones.
         noise: "laplace"; or "discrete laplace" on integer sums, for queries with integer values, with a larger event.
         clip: Clip measurements to the queries' range before use. Post-processing.
-        replay: The number of times that all measurements so far are applied again after each round. Post-processing.
+        replay: The number of times that all measurements so far are applied again after each round, with at most 2^16
+            updates in all. Post-processing.
             There is no error bound a priori, but :meth:`measured_bounds` a posteriori; the same holds for "last".
         output: "average" of the laws before each update and after the last, or the "last" law.
         printed: The paper's algorithm: scores and noise for w = 1, and the average of the laws after each update. For
@@ -123,7 +130,7 @@ class SmoothMWEM:
     cells: QueryCells = field(converter=_cells)
     records: int = field(converter=_records)
     sigma: float = field(converter=arguments.sigma)
-    rounds: int = field(converter=arguments.rounds)
+    rounds: int = field(converter=_rounds)
     epsilon_em: float = field(converter=_epsilon_em)
     epsilon_lap: float = field(converter=_epsilon_lap)
     step: Step = field(default="hoeffding", validator=_one_of("paper", "hoeffding"))
@@ -137,6 +144,9 @@ class SmoothMWEM:
     def __attrs_post_init__(self) -> None:
         if self.noise == "discrete laplace" and not self.cells.whole:
             raise InvalidArgumentError("noise", self.noise, "needs queries with integer values", 'use noise="laplace"')
+        if self.replay * self.rounds * (self.rounds + 1) // 2 > _MOST_UPDATES:
+            reason = f"makes more than {_MOST_UPDATES} updates in {self.rounds} rounds"
+            raise InvalidArgumentError("replay", self.replay, reason, "replay less often")
         self.event()  # raises if no event can have these budgets
 
     # --- privacy -----------------------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class LawWalk:
         self._cells, self._rate, self._clip, self._replay = cells, rate, clip, replay
         self._masses = cells.masses
         self._real = self._masses > 0.0
-        self._caps = None if sigma is None else self._masses / sigma
+        # Caps above 1 are none; they stay finite.
+        self._caps = None if sigma is None else self._masses / max(sigma, 1e-300)
         self._log_density = np.zeros((runs, len(self._masses)))
         self._past: list[tuple[IntArray, FloatArray]] = []
         self.weights: FloatArray = np.repeat(self._masses[None], runs, axis=0)
