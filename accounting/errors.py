@@ -1,7 +1,7 @@
 """Typed errors: every refusal of the library is one of these.
 
-A number that is too small is worse than no number, so whatever can't be computed soundly is refused. Each message is
-one line that names the argument, its value, the reason and the way out. Records are private, and messages end up in
+A number that is too small is worse than no number, so a bound that cannot be computed soundly is refused. Each message
+is one line that names the argument, its value, the reason and the way out. Records are private, and messages end up in
 logs: an error about data tells their type and shape in place of the value.
 """
 

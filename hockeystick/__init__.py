@@ -10,7 +10,7 @@
 The mechanisms are in ``hs.mechanisms``, the algorithms built from them in ``hs.learners``. An event and a mechanism may
 share the field's word for both: ``hs.events.Gaussian`` is a cost, ``hs.mechanisms.Gaussian`` adds noise to a value.
 
-Every name is loaded on its first use: ``import hockeystick`` alone imports nothing else (a pytest run with our plugin
+Every name is loaded on its first use: ``import hockeystick`` alone imports nothing else (a pytest run with the plugin
 installed does just that).
 """
 

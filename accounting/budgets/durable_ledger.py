@@ -1,7 +1,7 @@
 """A ledger on disk, for real spending: a crash leaves a charge, never a release that was not charged.
 
-The order is reserve → append and fsync → draw → publish. The noise is drawn only after the charge is on disk, so
-whatever happens in between costs budget and reveals nothing. Processes that share a ledger take turns by a file lock
+The order is reserve → append and fsync → draw → publish. The noise is drawn only after the charge is on disk, so a
+failure in between costs budget and reveals nothing. Processes that share a ledger take turns by a file lock
 (``filelock``), read what the others appended, and so can't overspend together.
 
 The file is text, one JSON object a line. The first line holds the filter, which never changes; each further line one
@@ -191,7 +191,7 @@ class DurableLedger:
             raise LedgerError(self._broken) from error
 
     def _catch_up(self) -> PrivacyFilter:
-        """Reads and checks what was appended since the last look; the lock is held."""
+        """Reads and checks the lines that were appended since the last read; the lock is held."""
         if self._broken:
             raise LedgerError(self._broken)
         with self._opened("rb") as file:

@@ -163,7 +163,7 @@ class PrivacyFilter(ABC):
     _failed: int = field(default=0, kw_only=True, repr=shown, alias="_failed")
 
     def __repr__(self) -> str:
-        """The fields and what is spent in full: equal texts are equal filters."""
+        """The fields and the spent budget, in full: equal texts are equal filters."""
         own = sorted(fields(type(self)), key=lambda attribute: attribute.kw_only)
         told = {one.name: repr(getattr(self, one.name)) for one in own if not one.name.startswith("_")}
         told["adjacency"] = self.adjacency.value

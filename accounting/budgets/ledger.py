@@ -128,7 +128,7 @@ class Ledger:
         }
 
     def guarantee(self, *, group: int = 1, view: str | None = None) -> Guarantee:
-        """Returns the plan's guarantee, whatever was recorded; see ``AccountantGraph.guarantee``."""
+        """Returns the plan's guarantee, which does not depend on the record; see ``AccountantGraph.guarantee``."""
         found = self._plan.guarantee(group=group, view=view)
         said = simulated_assumption(sorted(self._simulated.difference(self._plan.simulated())))
         return evolve(found, assumptions=found.assumptions + said) if said else found
@@ -273,7 +273,7 @@ class FilteredLedger:
         return evolve(self._graph, _nodes=tuple(shown))
 
     def guarantee(self, *, delta: float | None = None) -> Guarantee:
-        """Returns the filter's guarantee to one record, whatever was recorded.
+        """Returns the filter's guarantee to one record, which does not depend on the recorded releases.
 
         Args:
           delta: state it as (ε, δ)-DP at this δ, all that an ``RDPFilter`` has; by default by the whole curve.

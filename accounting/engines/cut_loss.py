@@ -404,7 +404,7 @@ class _CutPoints(Points):
         return False
 
     def is_drowned(self, epsilon: float) -> bool:
-        """Says whether what round-off may have taken off the sum near ε, and was added, is felt in ε."""
+        """Returns whether the round-off bound that was added to the sum near ε has a noticeable effect on ε."""
         place = math.floor(epsilon / self.cut.step)
         self.log_delta(place)
         return self.lost[place] > _SHARP * self.cut.tilt * epsilon

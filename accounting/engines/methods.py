@@ -123,7 +123,7 @@ class Renyi(Method):
 
 @frozen(eq=False)
 class FewOrders(Method):
-    """A schedule's Rényi curve at the order that the saddle point tells; all orders of so many parts take long."""
+    """A schedule's Rényi curve at the order of the saddle point; all orders would take long for so many parts."""
 
     event: PrivacyEvent
     name = "rdp"

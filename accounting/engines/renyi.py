@@ -32,13 +32,13 @@ def epsilon(event: PrivacyEvent, delta: float) -> float:
 
 
 def epsilon_by(event: PrivacyEvent, delta: float, orders: Array) -> float:
-    """Returns ε at ``delta`` > 0 by the best of some orders, which is as sound. The event's failure is not added."""
+    """Returns ε at ``delta`` > 0 by the best of some orders, which is sound too. The event's failure is not added."""
     found = _epsilons(event, math.log(delta), orders)
     return max(0.0, float(np.min(found, initial=math.inf, where=~np.isnan(found))))
 
 
 def log_delta_by(event: PrivacyEvent, epsilon: float, orders: Array) -> float:
-    """Returns ln δ at ``epsilon`` by the best of some orders, which is as sound. The event's failure is not added."""
+    """Returns ln δ at ``epsilon`` by the best of some orders, which is sound too. The event's failure is not added."""
     found = _log_deltas(event, np.array(epsilon), orders)
     return float(np.min(found, initial=0.0, where=~np.isnan(found)))
 

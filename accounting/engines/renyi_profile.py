@@ -1,4 +1,4 @@
-"""A profile for what is known by its Rényi curve alone, so that it composes with loss distributions.
+"""A profile for events that have only a Rényi curve, so that they compose with loss distributions.
 
 A Rényi curve bounds δ at every ε, in both orders of the neighbours. The largest profile under those bounds belongs to a
 pair of laws that dominates every mechanism with that curve (Zhu, Dong & Wang 2022, Prop. 8), so the pair may stand for
@@ -61,7 +61,7 @@ def _pair(event: PrivacyEvent) -> Atoms | None:
 
 
 def completed(event: PrivacyEvent) -> PrivacyEvent | None:
-    """Returns an event with a profile that is no better than this one; None where it would tell nothing new."""
+    """Returns an event with a profile that is no better than this one; None if it would add nothing."""
     if event.has_profile():
         return event
     if not isinstance(event, Composed):

@@ -100,7 +100,7 @@ class AccountantGraph:
         return self._with(Source(name, validate.integer("size", size, low=1, high=validate.MOST)))
 
     def public(self, name: str) -> AccountantGraph:
-        """Adds a value known to everybody."""
+        """Adds a public value."""
         return self._with(Public(name))
 
     def transform(

@@ -40,7 +40,7 @@ class _Declared:
         return self._claim
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
-        """Returns the caller's pair, or else a canonical one: the farthest apart that the claim covers."""
+        """Returns the caller's pair, or otherwise a canonical pair at the largest distance that the claim covers."""
         return self._neighbours
 
 

@@ -1,4 +1,4 @@
-"""Lower limits on the number of samples that any audit needs, and the number that ours needs.
+"""Lower limits on the number of samples that any audit needs, and the number that the audit here needs.
 
 Let a mechanism have the output laws P and Q on two neighbouring data sets, and let H be the set of all pairs (P', Q')
 that satisfy a claim. The information about a violation is

@@ -93,7 +93,7 @@ def run_catalogue(
     """Audits cases, one after another or on several workers, and yields each result when it is ready.
 
     Each of k cases is audited at the confidence level 1 - (1 - confidence)/k. By the union bound (Bonferroni) the
-    probability that any correct case is refuted is at most 1 - confidence, whatever the dependence of the audits.
+    probability that any correct case is refuted is at most 1 - confidence, for any dependence of the audits.
 
     Args:
       cases: The cases, with different names.

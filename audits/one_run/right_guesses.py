@@ -1,8 +1,9 @@
 """The exact law of the number of right guesses that a private mechanism allows in a one-run audit.
 
 Setting. Each of m canaries is included in the data or not by its own fair coin. A mechanism that is private for every
-single coin, whatever the other coins are, is run once. From its output alone, an attacker guesses r of the coins and
-abstains from the others. Steinke, Nasr & Jagielski 2023 bound the number of right guesses; the bound below is exact.
+single coin, for all values of the other coins, is run once. From its output alone, an attacker guesses r of the coins
+and abstains from the others. Steinke, Nasr & Jagielski 2023 bound the number of right guesses; the bound below is
+exact.
 
 Proof. Let T in {-1, 0, 1}^m be the guesses, r of them not 0, and K the number of wrong guesses. Flip the coins by a
 random sign vector and shuffle the canaries, run, and undo both on T: K keeps its law, and the new mechanism is as

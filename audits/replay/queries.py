@@ -153,7 +153,7 @@ class Winner(Query):
         return Met(float(np.max(np.abs(other.base - self.base))), "linf")
 
     def event(self, other: Query) -> PrivacyEvent | None:
-        """The change of one entry against another is all that counts."""
+        """Only the change of one entry relative to another counts."""
         assert isinstance(other, Winner)
         change = other.base - self.base
         spread = float(np.max(change) - np.min(change))

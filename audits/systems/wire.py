@@ -78,7 +78,7 @@ def outputs_of(lines: list[str]) -> list[Any]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Returns the lines of a text, without an empty one at its end; nothing but a newline ends a line."""
+    """Returns the lines of a text, without an empty one at its end; only a newline ends a line."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 

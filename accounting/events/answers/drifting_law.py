@@ -10,9 +10,9 @@ z(1) ≤ z(0) + 1. Hence S distinguishes M_0 from M_1 no better than the half-li
 from X: P(X + 1 > z(0) + 1) = M_0(S) and P(X > z(0) + 1) ≤ M_1(S). ∎
 
 For fall = rise it is the limit of group privacy in Dong, Roth & Su 2022, §2.5: an ε-DP mechanism that is also εt-DP at
-every distance t < 1 is no worse than Laplace noise of scale 1/ε. The path consists of inputs of the mechanism, such as
-real scores or queries with continuous noise, which need not come from data sets. Noise on a grid as coarse as the
-inputs has no such path and is charged as ``PureDP``.
+every distance t < 1 costs at most as much as Laplace noise of scale 1/ε. The path consists of inputs of the mechanism,
+such as real scores or queries with continuous noise, which need not come from data sets. Noise on a grid as coarse as
+the inputs has no such path and is charged as ``PureDP``.
 """
 
 from __future__ import annotations

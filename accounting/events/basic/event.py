@@ -1,8 +1,8 @@
 """The base class of privacy events: an event is the privacy cost of one access to the data.
 
 An event is a frozen, hashable value that bounds a *class* of pairs of output laws: the output laws of the mechanism on
-any two inputs at distance 1 are no easier to tell apart than the event says. It holds neither data nor randomness. It
-is described by three kinds of curve, which are never added to each other:
+any two inputs at distance 1 are at most as easy to distinguish as the event states. It holds neither data nor
+randomness. It is described by three kinds of curve, which are never added to each other:
 
 * pure: the largest privacy loss, ``pure_epsilon``;
 * Rényi: ``rdp`` at any order, and ``zcdp_rho`` with rdp(α) ≤ ρα;

@@ -34,7 +34,7 @@ def _mu(value: float) -> float:
 
 @frozen
 class GaussianDP(PrivacyEvent):
-    """Any ``mu``-Gaussian-DP mechanism: its outputs are no easier to tell apart than N(0, 1) and N(μ, 1).
+    """Any ``mu``-Gaussian-DP mechanism: its outputs are at most as easy to distinguish as N(0, 1) and N(μ, 1).
 
     See Dong, Roth & Su 2022, Def. 2.6. For a group of k records it is kμ-Gaussian-DP (ibid., Thm 2.14).
 

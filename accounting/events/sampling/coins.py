@@ -1,8 +1,8 @@
 """Events behind a coin that is independent of the data: a public coin, or a secret one that replaces the input.
 
 * ``Assignment``: the record meets one of several events, drawn with public probabilities. ``assignment`` builds it;
-  ``secret_assignment`` is for places that nobody sees, and ``public_coin_gaussian`` for Gaussian noise with a
-  sensitivity that depends on public coins.
+  ``secret_assignment`` is for secret places, and ``public_coin_gaussian`` for Gaussian noise with a sensitivity that
+  depends on public coins.
 * ``InputMix``: with some probability the input is secretly replaced by a draw that does not depend on it.
 
 A coin shared by several releases is one event around their composition, never a composition of such events:

@@ -95,7 +95,7 @@ class Source:
 
 @frozen
 class Public:
-    """A value known to everybody, such as a parameter."""
+    """A public value, such as a parameter."""
 
     name: str
 

@@ -135,9 +135,8 @@ class Silent:
     """No message is sent for some labels. Returns messages about candidate 0.
 
     Attributes:
-      channel: The channel of the messages that are sent.
-      where: The silent labels. "impossible": those without mass under all candidates; "dull": those that are no
-        evidence for candidate 0.
+      channel: The channel of the messages that are sent. where: The silent labels. "impossible": those without mass
+      under all candidates; "dull": those that are not evidence for candidate 0.
     """
 
     channel: SampledLaplace

@@ -38,7 +38,7 @@ def result_files(given: Mapping[str, Any], *others: Path | None, drawings: Seque
       drawings: Names of further formats, with options named in the same way.
 
     Raises:
-      InvalidArgumentError: A path can't be written, stands for two results, or is a file that the command reads; or
+      InvalidArgumentError: A path can't be written, is given for two results, or is a file that the command reads; or
         two results go to the standard output, or it is closed.
       MissingExtraError: ``--html`` was given, and packages that it needs are not installed.
     """

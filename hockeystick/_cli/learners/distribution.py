@@ -64,7 +64,7 @@ def online_distribution(**given: Any) -> int:
     """Learn the distribution of labels among known models, from private messages alone.
 
     In every round the server predicts the distribution of the next label; then a person with a label sends a message
-    that is private in itself, so that nobody has to be trusted with labels. The report shows the risk (the sum over
+    that is private in itself, so that no party has to be trusted with labels. The report shows the risk (the sum over
     rounds of the KL divergence of the prediction from the true distribution) with its bound, the certified ε, and the
     claimed and the actual ε of the published noise for these models.
 

@@ -119,7 +119,7 @@ class Levels(ABC):
         """Returns ``count`` independent labels of the reference law q."""
 
     def masses(self) -> FloatArray:
-        """Returns P_j(y), shape (K, M), whose rows predictions average. Raises an error for labels without a table."""
+        """Returns P_j(y), shape (K, M); predictions average its rows. Labels without a table are refused."""
         raise InvalidArgumentError("hypotheses", self.hypotheses, "have no table of masses", "use log_masses")
 
     def resampling_law(self) -> FloatArray:

@@ -9,7 +9,7 @@ The symmetric difference of two predicates with brackets of width ε has a brack
     lower = (l and not u') or (l' and not u),        upper = (u or u') and not (l and l').
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.7, which states 4ε and N^4 for symmetric differences; the
-bracket above is ours.
+bracket above is new here.
 """
 
 import math

@@ -4,7 +4,7 @@ All act along one axis of a base measure with independent coordinates, in the ax
 thresholds 1[x >= b] on that axis, which belong to the intervals, boxes and halfspaces too.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020 (Lemma 3.2, appendix B); binary search: Littlestone 1988, smoothed here;
-the block adversary and its bound sqrt(T log2(1/σ) / 8): ours.
+the block adversary and its bound sqrt(T log2(1/σ) / 8) are new here.
 """
 
 import math

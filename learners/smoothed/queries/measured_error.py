@@ -14,7 +14,8 @@ For queries off the cover the records have to be smooth: add w γ/σ + 2χ for t
 times the largest density if the law answers the query itself. Thresholds need no smoothness, because a threshold lies
 between two thresholds of the cover everywhere.
 
-The tails are those of Theorem 4.2 of Haghtalab, Roughgarden & Shetty 2020; applying them to a run's own laws is ours.
+The tails are those of Theorem 4.2 of Haghtalab, Roughgarden & Shetty 2020; applying them to a run's own laws is new
+here.
 """
 
 from __future__ import annotations

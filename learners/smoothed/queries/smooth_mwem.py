@@ -8,7 +8,7 @@ law itself is accurate for the whole class (Projected Smooth MWEM, Algorithm 3).
 the cover, n and the number of rounds are public and fixed before any data is seen.
 
 The algorithm is corrected; ``printed=True`` selects the printed one. Scores and noise are for queries of range w, not
-1, and the average is over the laws *before* each update, so that no round is paid for without being used.
+1, and the average is over the laws *before* each update, so that no round is charged without being used.
 
 Only the choices and measurements read the data. The laws are post-processing, functions of a :class:`Transcripts`.
 """

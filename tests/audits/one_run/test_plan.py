@@ -52,6 +52,7 @@ def test_the_model_is_the_strongest_gaussian_that_meets_the_claim() -> None:
     assert plans._model(Claim(2.0).points) == ("laplace", 2.0)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("claim", "canaries", "runs"),
     [(CURVE, 3000, 1), (CURVE, 600, 5), (Claim(1.0), 1000, 1), (Claim(1.0, 1e-5), 500, 2)],
@@ -74,12 +75,14 @@ def test_the_power_is_the_planned_one(claim, canaries, runs) -> None:
     assert 0.865 <= refuted / 2000 <= 0.96  # counts vary a little less than binomial ones, as ranks do
 
 
+@pytest.mark.statistical
 def test_more_runs_and_more_canaries_find_smaller_faults() -> None:
     noise = [OneRunPlan.of(CURVE, n, runs=runs, confidence=0.95).noise for n, runs in ((300, 1), (300, 3), (900, 3))]
 
     assert 0 < noise[0] < noise[1] < noise[2] < 1
 
 
+@pytest.mark.statistical
 def test_the_fewest_canaries_for_a_fault() -> None:
     plan = OneRunPlan.for_noise(CURVE, 0.5, runs=3, confidence=0.95)
 
@@ -88,6 +91,7 @@ def test_the_fewest_canaries_for_a_fault() -> None:
     assert str(plan).startswith(f"{plan.canaries} canaries in each of 3 runs: noise x 0.5")
 
 
+@pytest.mark.statistical
 def test_a_plan_says_so_if_nothing_can_be_refuted() -> None:
     plan = OneRunPlan.of(CURVE, 10)
 
@@ -99,6 +103,7 @@ def test_a_plan_says_so_if_nothing_can_be_refuted() -> None:
         OneRunPlan.for_noise(shown, 0.9)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("rule", ["planned", "held-out"])
 def test_planned_numbers_are_those_of_the_plan(rule) -> None:
     rng = np.random.default_rng(1)

@@ -75,6 +75,7 @@ def test_a_curve_of_several_runs_is_the_convolution_of_linear_programs() -> None
         assert found < 0.8 * pooled or correct <= 30
 
 
+@pytest.mark.statistical
 def test_fewer_numbers_at_which_the_tail_is_read_only_raise_it(monkeypatch) -> None:
     def read(knots):
         monkeypatch.setattr(several_runs, "_KNOTS", knots)
@@ -147,6 +148,7 @@ def test_the_level_is_exact_for_independent_runs_and_broken_if_runs_share_their_
     assert shared[pooled].sum() <= alpha
 
 
+@pytest.mark.statistical
 def test_bounds_turn_where_the_test_does() -> None:
     bound = one_run_epsilon_lower(270, 60, 100, delta=1e-3, runs=5)
     mu = one_run_mu_lower(270, 60, 100, runs=5)

@@ -198,7 +198,7 @@ def test_without_arrow_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("make", [pandas_frame, polars_frame])
 def test_learners_take_frames_of_losses_as_arrays(make: Any) -> None:
-    """Whatever numpy makes an array of: nothing is lost on the way."""
+    """A learner plays the same actions on a frame as on the array of its values."""
     from hockeystick.learners import LazyExperts
 
     losses = np.random.default_rng(1).random((40, 3))

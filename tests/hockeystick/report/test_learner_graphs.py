@@ -51,7 +51,7 @@ def plan(learner: str, reference: Path) -> dict[str, Any]:
 
 
 def test_no_learner_is_left_out() -> None:
-    """The owner's report on a release, which is no result on privacy, has no graph."""
+    """The owner's report on a release has no graph, because it is not a result on privacy."""
     every = {learner for reports in results._LEARNERS for learner in reports}
     assert every - {"query-release-private"} == set(PLANS)
 

@@ -8,7 +8,7 @@ because no section of the cube is larger than sqrt(2) (Ball 1986). The two sides
 
 The net of directions has the two directions of the line, equal angles in the plane, and bands of latitude in space.
 
-Source: Haghtalab, Roughgarden & Shetty 2020, section 3, which needs such brackets; this construction is ours.
+Source: Haghtalab, Roughgarden & Shetty 2020, section 3, which needs such brackets; this construction is new here.
 """
 
 import math

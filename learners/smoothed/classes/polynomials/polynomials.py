@@ -8,7 +8,7 @@ On the line a polynomial threshold is a sign with at most D changes. A bracket i
 cells of equal mass, in which the sign is left open, and the sign at minus infinity: 2 * C(K+D-1, D) of them.
 
 Sources: Haghtalab, Roughgarden & Shetty 2020, Theorem 3.6, Corollary 3.8 and Appendix D (corrected as above); the
-brackets on the line are ours.
+brackets on the line are new here.
 """
 
 import itertools

@@ -178,7 +178,7 @@ def test_compared_numbers_against_densities_on_a_grid() -> None:
     ],
 )
 def test_likelihood_ratios_are_some_and_stay_within_the_largest_losses(form: Any) -> None:
-    """E over P of Q/P is 1, as is E over Q of P/Q; and no loss exceeds what is said, though some come near."""
+    """The mean of Q/P under P is 1, as is that of P/Q under Q. No loss exceeds the stated one; some come near."""
     pair = [np.array(d) for d in HALF_HALF]
     most = form.largest_losses(*pair)
     for side, sign in ((0, 1), (1, -1)):

@@ -149,7 +149,7 @@ def test_winners_of_a_pinned_record_have_their_exact_law():
 
 @pytest.mark.parametrize(("name", "smoothness"), [("experts", 0.0), ("products", None), ("products", 0.01)])
 def test_no_record_moves_a_message_by_more_than_is_charged(name, smoothness):
-    """Losses far outside of what is declared, at every vertex in turn: D of the plan holds, and it is what clips do."""
+    """Losses far outside the declared range, at every vertex in turn: clipping keeps the sensitivity D of the plan."""
     family: LossFamily = ExpertLosses(low=-9.0, high=9.0) if name == "experts" else SquaredProducts(bound=9.0)
     phase = TreePhase(records=16, trees=2, batch=4, scales=[1e-90, 1e-90])
     one = FedStoch(

@@ -104,8 +104,8 @@ def test_perturbed_leaders_keep_to_their_bounds(rule: str) -> None:
     assert mean + 5 * error <= made.regret_bound()
 
 
-def test_the_tree_and_the_table_play_alike() -> None:
-    """Same coins, same game; the table sums weights from the other side, so only the probabilities are compared."""
+def test_the_tree_and_the_table_play_with_equal_probabilities() -> None:
+    """Same coins, same game. The table sums weights in another order, so only probabilities are compared."""
     tree, table = online(60, 1 / 4), online(60, 1 / 4, rule="gumbel")
     for seed in range(3):
         first, second = (made.simulate(NearBoundary(LINE, 1 / 4, 0.3), 5, **generators(seed)) for made in (tree, table))
