@@ -31,9 +31,11 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.first_outputs import FirstOutputs
+from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.cells import real_blocks
+from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Table
 from hockeystick.audits.several_pairs import Pairs, Run, audit_pairs, given_pairs
 from hockeystick.audits.targets.calling import (
@@ -46,7 +48,7 @@ from hockeystick.audits.targets.calling import (
 )
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
-from hockeystick.audits.verdicts.verdict import TradeoffPoint, Verdict
+from hockeystick.audits.verdicts.verdict import CONSTANT, TradeoffPoint, Verdict
 
 FIRST_LOOK = 2000
 """Number of outputs from each data set after which an audit may end, by default."""
@@ -369,13 +371,19 @@ class _Counts:
 
 @frozen(eq=False)
 class _Result:
-    """A complete audit: the plan with its level, the choice, the counts and what they say; its number of outputs."""
+    """A complete audit: the plan with its level, the choice, the counts and what they say.
+
+    Attributes:
+      samples: number of outputs.
+      constant: whether all of them are one value.
+    """
 
     plan: _Plan
     choice: _Choice
     counts: _Counts
     bound: Bound
     samples: int
+    constant: bool = False
 
 
 def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
@@ -408,8 +416,8 @@ def _last_look(plan: _Plan, draws: Draws) -> _Result:
     choice = _choose(plan, draws, tables)
     trials = draws.fitting(choice.trials, plan.grid, [one.partition for one in choice.events], tables)
     choice = evolve(choice, trials=trials)
-    counts = _count(plan, draws, choice)
-    return _Result(plan, choice, counts, _bound(plan, choice, counts, draws.seed, _COINS), draws.total)
+    counts, constant = _count(plan, draws, choice, OneValue.of(tables) if plan.statistic is None else None)
+    return _Result(plan, choice, counts, _bound(plan, choice, counts, draws.seed, _COINS), draws.total, constant)
 
 
 def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
@@ -441,15 +449,25 @@ def _leak(plan: _Plan, evidence: Evidence, trials: int) -> Event | None:
     return choose_leak(evidence, plan.claim, alpha=plan.alpha, trials=trials)
 
 
-def _count(plan: _Plan, draws: Draws, choice: _Choice) -> _Counts:
-    """Draws and counts the bounding samples; an interruption saves the counts so far in the checkpoint."""
+def _count(plan: _Plan, draws: Draws, choice: _Choice, value: OneValue | None) -> tuple[_Counts, bool]:
+    """Draws and counts the bounding samples; an interruption saves the counts so far in the checkpoint.
+
+    Args:
+      plan, draws, choice: of the audit.
+      value: the value of all choosing samples; None if there are several.
+
+    Returns:
+      The counts, and whether all bounding samples are ``value``.
+    """
+    partitions = [one.partition for one in choice.events]
     try:
-        counted = draws.bounding(choice.trials, plan.grid, [one.partition for one in choice.events])
+        counted = draws.bounding(choice.trials, plan.grid, partitions if value is None else [*partitions, value])
     except BaseException:
         if draws.checkpoint is not None:
             draws.checkpoint.write()
         raise
-    return _Counts.of(choice, dict(zip(map(id, choice.events), counted, strict=True)))
+    constant = value is not None and not counted.pop()[:, 1].any()
+    return _Counts.of(choice, dict(zip(map(id, choice.events), counted, strict=True))), constant
 
 
 # --- the verdict ------------------------------------------------------------------------------------------------------
@@ -477,6 +495,8 @@ def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> V
     claim, choice, bound = plan.claim, result.choice, result.bound
     event, trials, level = choice.event, choice.trials, result.plan.alpha
     leaked = _leaks(result.plan, choice, result.counts)
+    repeated = repeats(plan.target, plan.data[0], draws.seed, catch=plan.catch)
+    notes = notes_on(plan.target, repeats=repeated) + [CONSTANT] * result.constant
     epsilon_tested, delta_tested = bound.tested
     return Verdict(
         outcome="refuted" if bound.refuted else "inconclusive" if bound.blind(claim) else "consistent",
@@ -498,7 +518,7 @@ def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> V
         bits=bool(plan.bits),
         seed=draws.seed,
         seconds=seconds,
-        warnings=tuple(_warnings(plan.target, plan.data, leaked and not plan.bits)),
+        warnings=tuple(notes + _warnings(plan.data, leaked and not plan.bits)),
         event_probability=event.alone,
         event_back=event.words_back(),
         count_back_p=int(bound.inside[1, 1]),
@@ -507,11 +527,12 @@ def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> V
         delta_lower=bound.region.delta(claim.epsilon),
         planned=draws.planned,
         level=level,
+        constant=result.constant,
     )
 
 
-def _warnings(target: object, data: tuple[Any, Any], leaked: bool) -> list[str]:
-    found = notes_on(target)
+def _warnings(data: tuple[Any, Any], leaked: bool) -> list[str]:
+    found = []
     if equal_data(*data):
         found.append("d0 and d1 are equal: no event can distinguish them, and the audit says nothing about privacy")
     if leaked:

@@ -30,7 +30,7 @@ from attrs import evolve, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.verdicts.pairs import PairStanding
-from hockeystick.audits.verdicts.verdict import Verdict
+from hockeystick.audits.verdicts.verdict import CONSTANT, Verdict
 
 _SHARE = 1 / 20  # of the level, for all audits of the first round together
 _FIRST = 2000  # outputs of a pair in the first round, where the caller gave no number
@@ -86,7 +86,7 @@ def audit_pairs(
     looking = first_look and rounds[0][0] >= _LEAST_LOOK * count
     alive, drawn = list(range(count)), 0
     standings = [PairStanding.of(pair) for pair in pairs]
-    tallies = [_Tally() for _ in pairs]
+    tallies, constant = [_Tally() for _ in pairs], True
     for number, (size, halved) in enumerate(rounds):
         each, look = size // len(alive), looking and number == 0
         if each < _LEAST:  # more pairs stayed than half of them
@@ -96,6 +96,7 @@ def audit_pairs(
             rng = _child_seed(seed, number, j)
             verdict = run(neighbours=pairs[j], samples=each, confidence=1 - level, rng=rng, first_look=False)
             drawn += each
+            constant = constant and verdict.constant
             tallies[j] = tallies[j].more(verdict)
             standings[j] = evolve(standings[j], samples=standings[j].samples + each, excess=tallies[j].excess)
             if look and verdict.refuted:
@@ -115,6 +116,8 @@ def audit_pairs(
     )
     standings[chosen] = evolve(standings[chosen], samples=standings[chosen].samples + verdict.samples)
     total = drawn + verdict.samples
+    if verdict.constant and not constant:  # other pairs had other outputs
+        verdict = evolve(verdict, constant=False, warnings=tuple(w for w in verdict.warnings if w != CONSTANT))
     return _joint(verdict, confidence, seed, standings, chosen, total, drawn + verdict.planned)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from hockeystick.audits.drawing.checkpoint import Checkpoint
 from hockeystick.audits.drawing.first_outputs import rows
 from hockeystick.audits.drawing.workers import Crew
 from hockeystick.audits.outputs.cells import Partition, real_blocks
+from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, refuse_raised, vectorised_size
 from hockeystick.audits.targets.statistic import Look
@@ -106,7 +107,7 @@ class Counter:
     source: Source
     book: Codebook
     grid: float | None
-    partitions: tuple[Partition, ...]
+    partitions: tuple[Partition | OneValue, ...]
 
     def __call__(self, calls: tuple[Call, ...]) -> tuple[Drawn, list[IntArray]]:
         drawn = self.source(calls)
@@ -272,7 +273,7 @@ class Draws:
             folds.append(counts)
         return [np.stack(pair) for pair in zip(*folds, strict=True)]
 
-    def bounding(self, trials: int, grid: float | None, partitions: list[Partition]) -> list[IntArray]:
+    def bounding(self, trials: int, grid: float | None, partitions: Sequence[Partition | OneValue]) -> list[IntArray]:
         """Returns the counts of the bounding samples, shape (sides, cells), in each partition; stores no output."""
         counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in partitions]
         calls = list(self._calls(0, 0, trials, trials))
@@ -287,7 +288,7 @@ class Draws:
         return counts
 
     def _counted(
-        self, purpose: int, calls: list[Call], grid: float | None, partitions: list[Partition], done: int
+        self, purpose: int, calls: list[Call], grid: float | None, partitions: Sequence[Partition | OneValue], done: int
     ) -> Iterator[tuple[tuple[Call, ...], list[IntArray]]]:
         """Yields groups of calls with the counts of their outputs, in the order in which they finish."""
         counter = Counter(self._source(purpose), self.book, grid, tuple(partitions))

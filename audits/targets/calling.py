@@ -251,10 +251,15 @@ def most_outputs(target: object) -> int | None:
     return left if isinstance(left, int) and not isinstance(target, type) else None
 
 
-def notes_on(target: object) -> list[str]:
-    """Returns the sentences that a verdict on the target needs: on its randomness, and its own ``audit_notes``."""
+def notes_on(target: object, *, repeats: bool = True) -> list[str]:
+    """Returns the sentences that a verdict on the target needs: on its randomness, and its own ``audit_notes``.
+
+    Args:
+      target: the target.
+      repeats: whether its outputs repeat with the seed, if it has no attribute ``repeatable``.
+    """
     found = []
-    if not getattr(target, "repeatable", True):
+    if not getattr(target, "repeatable", repeats):
         found.append("the outputs come from the target's own source of random numbers: the seed does not repeat them")
     own = getattr(target, "audit_notes", None)
     if callable(own) and not isinstance(target, type):

@@ -17,6 +17,9 @@ from hockeystick.audits.verdicts import fields
 from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
 from hockeystick.audits.verdicts.pairs import PairStanding, pairs_in_words, read_standings
 
+CONSTANT = "every output was the same value on both data sets: does the function return something?"
+"""The warning of a verdict whose ``constant`` is true."""
+
 _COLUMNS = ("audit", "")
 
 
@@ -85,6 +88,8 @@ class Verdict(CommonVerdict):
       planned: number of outputs that the audit would have drawn from each data set; ``samples`` is smaller if a first
         look refuted the claim.
       level: the part of 1 - ``confidence`` that was spent on the stated counts; the rest was another look's.
+      constant: whether every output, of those that chose the event and of those that bounded it, was one and the same
+        value on both data sets. The function may lack its ``return``. False with a statistic of the caller's.
       pair: the number of the tested pair of ``pairs``, from 1; 0 if there was one pair only.
       pairs: the standings of all pairs in an audit of several; see :mod:`hockeystick.audits.several_pairs`.
       versions: versions of the libraries and of Python.
@@ -125,6 +130,7 @@ class Verdict(CommonVerdict):
     delta_lower: float = 0.0
     planned: int = Factory(lambda self: self.samples, takes_self=True)
     level: float = Factory(lambda self: 1 - self.confidence, takes_self=True)
+    constant: bool = False
     pair: int = 0
     pairs: tuple[PairStanding, ...] = field(default=(), repr=False)
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
@@ -288,6 +294,7 @@ _FIELDS: dict[str, fields.Check] = {
     "delta_lower": fields.share,
     "planned": fields.count,
     "level": fields.level,
+    "constant": fields.truth,
     "pair": fields.count,
     "pairs": read_standings,
 }
@@ -300,6 +307,7 @@ _OPTIONAL = (
     "delta_lower",
     "planned",
     "level",
+    "constant",
     "pair",
     "pairs",
 )

@@ -3,7 +3,8 @@
 A *refuted* claim fails the test and names the event that refutes it. An *inconclusive* audit passes with a
 :class:`PrivacyAuditWarning`, a *consistent* one without. Warnings of the audit become test warnings; a leak of
 floating-point noise is a :class:`FloatLeakWarning`. Every verdict is attached to the test's report as ``privacy`` or
-``privacy_evidence``, in JSON, so that JUnit files and the controller of a parallel run get it unchanged.
+``privacy_evidence``, in JSON, so that JUnit files and the controller of a parallel run get it unchanged. An audit
+whose outputs are all one value fails the test, too: nothing was audited.
 
 Runs are reproducible: the number of samples does not depend on the machine, and the seed is derived from the test's
 name and the index of the call within the test. So a false alarm happens per *version of the code*, not per run: a
@@ -122,6 +123,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
         """
         __tracebackhide__ = True
         from hockeystick.audits import audit
+        from hockeystick.audits.verdicts.verdict import CONSTANT
 
         claim = self.claim if claim is None else claim
         _has(claim, "privacy_audit")
@@ -143,6 +145,8 @@ class PrivacyAudit(_OfTest["Verdict"]):
         leave(self._item, AUDIT, verdict.to_dict())
         if verdict.refuted:
             pytest.fail(failure_message(verdict, given.false_alarms), pytrace=False)
+        if verdict.constant:
+            pytest.fail(f"nothing was audited: {CONSTANT}", pytrace=False)
         if verdict.outcome == "inconclusive":
             warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
         for text in verdict.warnings:

@@ -41,10 +41,10 @@ def hostile(data, rng):
     return "<script>alert('&')</script>\\x1b[31m" if rng.random() < 0.1 + 0.8 * data else "no"
 
 def typed(data, rng):
-    return type(data).__name__
+    return type(data).__name__ + "!" * int(rng.integers(2))
 
 def shaped(data, rng):
-    return f"{data.dtype} {data.shape}"
+    return f"{data.dtype} {data.shape}" + "!" * int(rng.integers(2))
 
 def no_arguments():
     return 1

@@ -14,6 +14,7 @@ from hockeystick._cli.frame.audit_options import (
     claim_words,
     claimed,
     given_statistic,
+    refuse_constant,
     sequential_arguments,
     statistic_options,
     status_of,
@@ -133,7 +134,8 @@ def audit_command(**given: Any) -> int:
       0  consistent: no violation found; the report states the detectable ε
       0  inconclusive (with a warning): too few samples for a useful statement
       1  refuted: the claim is false, at the stated confidence level
-      2  could not run: unusable input, or the function raised an error
+      2  could not run: unusable input, the function raised an error, or all of
+         its outputs are one value
 
     Prints of the function go to the standard error stream. In the JSON an infinite number is the string "inf".
     """
@@ -159,6 +161,7 @@ def audit_command(**given: Any) -> int:
         else:
             shared |= {"first_look": not given["all_samples"], **without_none(picked(given, "seconds"))}
             verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
+    refuse_constant(verdict)
     result = verdict_result(verdict, system.name, *system.names(getattr(verdict, "pair", 0)), **claim_words(given))
     deliver(files, result)
     return status_of(result)

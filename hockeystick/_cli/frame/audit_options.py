@@ -308,6 +308,18 @@ def verdict_result(
     return audit_result(verdict, **context) if isinstance(verdict, Verdict) else sequential_result(verdict, **context)
 
 
+def refuse_constant(verdict: Verdict | SequentialVerdict) -> None:
+    """Refuses a verdict on outputs that are all one value.
+
+    Raises:
+      ClickException: They are.
+    """
+    from hockeystick.audits.verdicts.verdict import CONSTANT
+
+    if getattr(verdict, "constant", False):
+        raise click.ClickException(CONSTANT)
+
+
 def status_of(result: dict[str, Any]) -> int:
     """Prints the warnings of a verdict and returns the exit status."""
     for warning in result["warnings"]:

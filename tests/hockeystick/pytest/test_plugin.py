@@ -110,6 +110,38 @@ def test_a_refuted_claim_fails_with_the_evidence_and_without_internals(pytester:
     result.stdout.no_fnmatch_line("*def test_half*")
 
 
+def test_outputs_that_are_all_one_value_fail_the_test(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_forgotten(privacy_audit):
+        def forgotten(total, rng):
+            total + rng.laplace()
+        privacy_audit(forgotten, neighbours=(0.0, 1.0), samples=400)
+    """,
+    )
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["nothing was audited: every output was the same value on both data sets: *"])
+
+
+def test_a_target_with_its_own_random_numbers_passes_with_a_warning(pytester: pytest.Pytester) -> None:
+    result = project(
+        pytester,
+        """
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_own(privacy_audit):
+        import numpy as np
+        own = np.random.default_rng(7)
+        privacy_audit(lambda total, rng: total + own.laplace(), neighbours=(0.0, 1.0), samples=20_000)
+    """,
+    )
+
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*PrivacyAuditWarning: the outputs come from the target's own source of random*"])
+
+
 @pytest.mark.statistical
 def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     tests = """
