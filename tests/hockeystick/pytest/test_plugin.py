@@ -500,7 +500,7 @@ def test_the_benchmark_of_the_plugins_overhead_runs() -> None:
 
 @pytest.mark.statistical
 def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.privacy(epsilon, delta=0.0): *"])
+    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.privacy(epsilon, delta=0.0, replay=False): *"])
     pytester.runpytest("--fixtures").stdout.fnmatch_lines(["privacy_audit*"])
     off = pytester.run(sys.executable, "-m", "pytest", "-p", "no:hockeystick", "--markers")
     off.stdout.no_fnmatch_line("*privacy*")

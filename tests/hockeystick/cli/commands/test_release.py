@@ -159,7 +159,7 @@ def test_records_without_a_number_are_refused_and_not_shown(tmp_path: Path, bad:
     path.write_text(f"age,pay\n41,1\n{bad},77777\n")
     found = run("--data", str(path), *AGE, *TARGET, "--simulate")
     assert_refused(found, "'age'")
-    assert not re.search("secret|nan|77777|41", found.stderr)
+    assert not re.search("secret|nan|77777|41", found.stderr.replace(str(path), ""))
 
 
 def test_columns_that_are_not_read_are_named(tmp_path: Path) -> None:
