@@ -6,9 +6,11 @@ given. An audit of it says nothing about the given pair, so it is refused.
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from typing import Any
 
+import attrs
 import numpy as np
 from attrs import field, frozen
 
@@ -34,7 +36,7 @@ class Unchanged:
           TargetError: the target changed one of them.
         """
         for side, (now, before) in enumerate(zip(self.data, self._before, strict=True)):
-            if before is not None and _pickled(now) != before and _values(pickle.loads(before)) != _values(now):
+            if before is not None and _pickled(now) != before and not _same(pickle.loads(before), now):
                 raise TargetError(
                     f"target changes its input: d{side} is not what it was, so the outputs are of other "
                     "data than those given; copy the data first, as in lambda data, rng: f(copy.deepcopy(data), rng)"
@@ -48,10 +50,35 @@ def _pickled(value: Any) -> bytes | None:
         return None
 
 
+def _same(before: Any, now: Any) -> bool:
+    """Returns whether data are known to be the same, as far as they are read.
+
+    Of an attrs or data class the fields that its ``__init__`` takes are compared, and of another object that is not
+    read value by value its public attributes. Other attributes are often caches, which a target may well fill.
+    """
+    if type(before) is not type(now):
+        return False
+    if isinstance(before, (list, tuple)):
+        return len(before) == len(now) and all(map(_same, before, now))
+    if isinstance(before, dict):
+        return list(before) == list(now) and all(map(_same, before.values(), now.values()))
+    if attrs.has(type(before)):
+        names = [one.name for one in attrs.fields(type(before)) if one.init]
+    elif dataclasses.is_dataclass(before):
+        names = [one.name for one in dataclasses.fields(before) if one.init]
+    else:
+        try:
+            return bool(_values(before) == _values(now))
+        except TargetError:
+            names = [name for name in getattr(before, "__dict__", ()) if not name.startswith("_")]
+    return all(_same(getattr(before, name, None), getattr(now, name, None)) for name in names)
+
+
 def _values(value: Any) -> Any:
-    """Returns the values of data; of a type that is not read value by value, its pickle."""
+    """Returns the values of data.
+
+    Raises:
+      TargetError: they are of a type that is not read value by value.
+    """
     values: list[float] = []
-    try:
-        return flatten(value, values, []), ordinal(np.array(values, dtype=np.float64)).tobytes()
-    except TargetError:
-        return _pickled(value)
+    return flatten(value, values, []), ordinal(np.array(values, dtype=np.float64)).tobytes()

@@ -125,7 +125,7 @@ class TestFindings:
         for audited in result.audits:
             if audited.mutation is not None:
                 assert audited.exact is not None and audited.exact[0] > 1.2 * result.epsilon
-                assert audited.samples_needed is not None and audited.samples_needed <= audited.verdict.samples
+                assert audited.samples_needed is not None and audited.samples_needed <= audited.verdict.planned
             elif audited.exact is not None:
                 assert audited.samples_needed == math.inf
 

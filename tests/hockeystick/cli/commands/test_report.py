@@ -217,7 +217,7 @@ def completed(words: str, number: int) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "number", "said"),
     [
-        ("hockeystick re", 1, ["plain,release", "plain,report"]),
+        ("hockeystick re", 1, ["plain,release", "plain,replay", "plain,report"]),
         ("hockeystick calibrate laplace --fin", 3, ["plain,--find"]),
         ("hockeystick calibrate laplace --find ", 4, ["plain,noise", "plain,count", "plain,sampling"]),
         ("hockeystick account ", 2, ["file,"]),
