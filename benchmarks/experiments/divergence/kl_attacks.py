@@ -99,14 +99,20 @@ def shared(samples: int) -> dict[str, Any]:
     """One draw of noise in both sums; the statistic is their difference."""
     plan = _plan(1)
     learner = AggregatedKL.calibrated(plan, epsilon=EPSILON, delta=DELTA, noise="gaussian")
-    pairs = [plan.sums(data) for data in learner.worst_case_neighbours()]
+    d0, d1 = (plan.sums(data) for data in learner.worst_case_neighbours())
 
     def published(sums: tuple[float, float], rng: np.random.Generator, runs: int) -> Any:
         noise = rng.normal(0.0, learner.noise_deviation(1.0), runs)
         return np.rint(1e6 * ((sums[0] + noise) - (sums[1] + noise))) / 1e6
 
     verdict = audit(
-        published, claim=claim(), neighbours=pairs, samples=samples, rng=SEED, confidence=CONFIDENCE, first_look=False
+        published,
+        claim=claim(),
+        neighbours=(d0, d1),
+        samples=samples,
+        rng=SEED,
+        confidence=CONFIDENCE,
+        first_look=False,
     )
     return {"exact": math.inf, "lower": verdict.epsilon_lower, "outcome": verdict.outcome}
 

@@ -89,6 +89,8 @@ TIGHT: dict[str, tuple[Sample, Claim]] = {
 class Drawn:
     """A mechanism whose outputs are drawn in blocks beforehand; consecutive audits use consecutive outputs."""
 
+    repeatable = False
+
     def __init__(self, sample: Sample, seed: Seed, block: int = 500) -> None:
         self.sample, self.rng, self.size = sample, np.random.default_rng(seed), block * SAMPLES
         self.outputs, self.at = (np.empty(0), np.empty(0)), [0, 0]
