@@ -7,8 +7,8 @@ that pair has the whole level, for any number of pairs.
 
 The first 2,000 outputs of each pair, or those of the first round if these are fewer but at least 500, are also a first
 look: each of its audits is complete, at an equal share of a twentieth of 1 - ``confidence``. The audit ends with the
-first pair that it refutes. Otherwise the last pair has the other nineteen
-twentieths. By the union bound a true claim is refuted with probability at most 1 - ``confidence`` in all.
+first pair that it refutes. Otherwise the last pair has the other nineteen twentieths. By the union bound a true claim
+is refuted with probability at most 1 - ``confidence`` in all.
 
 Pairs are ranked by the excess of right guesses in standard errors. Take the chosen events as guesses of the data set.
 Under a claim (epsilon, delta) in both orders, of g guesses in n outputs from each data set, at most
@@ -29,6 +29,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.targets.calling import child_seed
 from hockeystick.audits.verdicts.pairs import PairStanding
 from hockeystick.audits.verdicts.verdict import CONSTANT, Verdict
 
@@ -40,6 +41,7 @@ _LEAST_LOOK = 500  # outputs of a pair with which its first audit may end the wh
 _RATING = 0.1  # level at which an audit chooses events, if it can't end the whole
 _SEEN = 3  # times that an event happened, of those that keep a pair
 _DEFAULT = 1_000_000  # outputs of an audit whose caller gave no number, at most
+_PAIRS = 3  # purpose of the derived seeds; those of searches differ
 
 Run = Callable[..., Verdict]
 Pairs = tuple[tuple[Any, Any], ...]
@@ -93,7 +95,7 @@ def audit_pairs(
             break
         level = _SHARE * alpha / count if look else _RATING
         for j in alive:
-            rng = _child_seed(seed, number, j)
+            rng = child_seed(seed, _PAIRS, number, j)
             verdict = run(neighbours=pairs[j], samples=each, confidence=1 - level, rng=rng, first_look=False)
             drawn += each
             constant = constant and verdict.constant
@@ -110,7 +112,7 @@ def audit_pairs(
         neighbours=pairs[chosen],
         samples=None if samples is None else samples - drawn,
         confidence=1 - alpha * (1 - _SHARE if looking else 1),
-        rng=_child_seed(seed, len(rounds), chosen),
+        rng=child_seed(seed, _PAIRS, len(rounds), chosen),
         first_look=False,
         **last,
     )
@@ -186,8 +188,3 @@ def _joint(
         pair=chosen + 1,
         pairs=tuple(standings),
     )
-
-
-def _child_seed(seed: int, *key: int) -> int:
-    state = np.random.SeedSequence(seed, spawn_key=(3, *key)).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))

@@ -24,6 +24,7 @@ parameter and no split of the samples.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from attrs import Factory, evolve, field, frozen
@@ -87,13 +88,7 @@ def guessed_epsilon(right: int, guesses: int, trials: int, *, delta: float = 0.0
     def refuted(epsilon: float) -> bool:
         return _tail(right, guesses, trials, epsilon, delta)[1] <= alpha
 
-    low, high = 0.0, 40.0
-    if not refuted(low):
-        return 0.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return _largest(refuted, 40.0)
 
 
 def guessed_delta(right: int, guesses: int, trials: int, *, epsilon: float, alpha: float) -> float:
@@ -121,7 +116,12 @@ def guessed_delta(right: int, guesses: int, trials: int, *, epsilon: float, alph
     def refuted(delta: float) -> bool:
         return _tail(right, guesses, trials, epsilon, delta)[1] <= alpha
 
-    low, high = 0.0, 1.0
+    return _largest(refuted, 1.0)
+
+
+def _largest(refuted: Callable[[float], bool], high: float) -> float:
+    """Returns the largest number in [0, ``high``] that is refuted, from below; 0 if none is."""
+    low = 0.0
     if not refuted(low):
         return 0.0
     for _ in range(_STEPS):

@@ -30,8 +30,7 @@ from hockeystick.accounting.validate import array, integer, items, probability, 
 from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.membership.audit import Examples, training
 from hockeystick.audits.membership.scores import Comparison, Reading, ShadowScores, example_scores, fit_reference
-from hockeystick.audits.neighbours.search import child_seed
-from hockeystick.audits.targets.calling import known_seed
+from hockeystick.audits.targets.calling import child_seed, known_seed
 
 ScoreAll = Callable[[Any, Examples], npt.ArrayLike]
 

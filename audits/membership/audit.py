@@ -27,8 +27,8 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.membership.scores import Comparison, Reading, ShadowScores, example_scores, fit_reference
 from hockeystick.audits.neighbours.pairs import NeighbourPair, checked_pair
-from hockeystick.audits.neighbours.search import child_seed, require_outputs
-from hockeystick.audits.targets.calling import Stream, Target, known_seed
+from hockeystick.audits.neighbours.search import require_outputs
+from hockeystick.audits.targets.calling import Stream, Target, child_seed, known_seed
 from hockeystick.audits.verdicts.verdict import Verdict
 
 Score = Callable[[Any], Any]

@@ -26,8 +26,8 @@ from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal
 from hockeystick.audits.neighbours.pairs import NeighbourPair
-from hockeystick.audits.neighbours.search import Progress, SearchPlan, SearchResult, child_seed
-from hockeystick.audits.targets.calling import known_seed
+from hockeystick.audits.neighbours.search import Progress, SearchPlan, SearchResult
+from hockeystick.audits.targets.calling import child_seed, known_seed
 from hockeystick.audits.verdicts.pairs import short_text
 from hockeystick.audits.verdicts.verdict import Verdict
 

@@ -40,7 +40,7 @@ from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group
 from hockeystick.audits.neighbours.proposals import Proposal, Proposals
 from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.reading import Codebook, Table, read
-from hockeystick.audits.targets.calling import Stream, Target, TargetError, known_seed
+from hockeystick.audits.targets.calling import Stream, Target, TargetError, child_seed, known_seed
 
 _LEVEL = 0.1  # of each of the two bounds in a score
 _FLOOR = -1e3  # score of an event that was never seen
@@ -436,8 +436,3 @@ def require_outputs(stream: Stream) -> None:
         text = " ".join(f"{type(stream.error).__name__}: {stream.error}".split())
         message = f"target raised in {stream.raised} of {stream.drawn} runs on d{stream.side} ({text})"
         raise TargetError(message) from stream.error
-
-
-def child_seed(seed: int, *key: int) -> int:
-    """Returns the seed for one purpose, independent of those for other purposes and of ``seed`` itself."""
-    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))

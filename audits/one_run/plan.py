@@ -103,7 +103,7 @@ class OneRunPlan:
     def for_noise(
         cls, claim: Claim, noise: float, *, runs: int = 1, power: float = 0.9, confidence: float = 0.999
     ) -> OneRunPlan:
-        """Returns the plan with the fewest canaries, up to 2 %, that finds a mechanism with ``noise`` times the noise.
+        """Returns the plan with the fewest canaries, within 2 %, that finds ``noise`` times the claimed noise.
 
         Args:
           claim: see :meth:`of`.

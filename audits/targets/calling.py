@@ -223,6 +223,11 @@ def known_seed(rng: object) -> int:
         raise InvalidArgumentError("rng", rng, error.reason, "give None, a seed or a numpy Generator") from None
 
 
+def child_seed(seed: int, *key: int) -> int:
+    """Returns the seed for one purpose, independent of those for other purposes and of ``seed`` itself."""
+    return int(np.random.SeedSequence(seed, spawn_key=key).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
 def neighbour_pair(target: object, neighbours: Any) -> tuple[Any, Any]:
     """Returns the pair of data sets for an audit: ``neighbours``, or by default the target's own worst case.
 

@@ -22,8 +22,8 @@ class PairStanding:
     Attributes:
       d0, d1: the data sets, as text of at most 100 characters.
       samples: number of outputs drawn from each of them.
-      excess: by how many standard errors the chosen events exceeded the claim in the last round of choosing. It ranks
-        the pairs, and is not a bound.
+      excess: by how many standard errors the chosen events exceeded the claim in all rounds of choosing. It ranks the
+        pairs, and is not a bound.
     """
 
     d0: str
