@@ -33,6 +33,7 @@ from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.first_outputs import FirstOutputs
 from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
+from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.cells import real_blocks
 from hockeystick.audits.outputs.one_value import OneValue
@@ -46,6 +47,7 @@ from hockeystick.audits.targets.calling import (
     neighbour_pair,
     notes_on,
 )
+from hockeystick.audits.targets.data_sizes import check_sizes
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.verdict import CONSTANT, TradeoffPoint, Verdict
@@ -58,6 +60,7 @@ _COINS = (2, 0)  # spawn key of the coins' random stream; the keys of the output
 _FIRST_COINS = (2, 1)
 
 
+@once()
 def audit(
     target: object,
     *,
@@ -106,10 +109,10 @@ def audit(
         outputs with the runs on the leading axis. A run is repeatable only if all randomness comes from ``rng``.
       claim: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or event, whose whole curve is then tested
         (:meth:`Claim.of`). Default: ``target.claim()``, or else the curve of ``target.event()``, stated at δ = 1e-6.
-      neighbours: two data sets (d0, d1) that are neighbours under the claim's neighbouring relation; this is not
-        checked. Or a list of such pairs, which are audited together at one joint confidence level; the verdict names
-        the pair that was tested. See :mod:`hockeystick.audits.several_pairs`. Default:
-        ``target.worst_case_neighbours()``.
+      neighbours: two data sets (d0, d1) that are neighbours under the claim's neighbouring relation. Their sizes alone
+        are checked, if the claim or the target states a relation, as a guarantee does. Or a list of such pairs, which
+        are audited together at one joint confidence level; the verdict names the pair that was tested. See
+        :mod:`hockeystick.audits.several_pairs`. Default: ``target.worst_case_neighbours()``.
       samples: number of outputs drawn from *each* data set, for all purposes and over all pairs; at least 20. Default:
         1,000,000, or fewer if the first outputs show that so many would take more than half a minute; of recorded
         outputs, all. ``Verdict.samples`` has the number.
@@ -139,7 +142,9 @@ def audit(
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
-      TargetError: the target raised in some runs, changed its input, or returned outputs that can't be read.
+      InvalidDataError: the sizes of the data sets contradict the relation; nothing was drawn.
+      TargetError: the target raised in some runs, changed its input, returned outputs that can't be read, or stopped
+        giving values after a number of calls (:mod:`hockeystick.audits.drawing.late_nones`).
       MissingExtraError: several workers without joblib, or "dask" without Dask.
       WorkerError: workers died repeatedly.
 
@@ -154,6 +159,8 @@ def audit(
     """
     pairs = given_pairs(neighbours)
     if pairs is not None and len(pairs) > 1:
+        for pair in pairs:
+            check_sizes(pair, claim, target)
         options: dict[str, Any] = {"bits": bits, "exceptions_as_output": exceptions_as_output, "grid": grid}
         options |= {"attack": attack, "statistic": statistic}
         options |= {"workers": workers, "backend": backend, "address": address}
@@ -281,6 +288,7 @@ class _Plan:
         check_attack(attack)
         called = Target.of(target, catch=exceptions_as_output)
         data = neighbour_pair(target, neighbours)
+        check_sizes(data, claim, target)
         look = None if statistic is None else Look.of(statistic, target, data)
         if look is not None and bits:
             raise InvalidArgumentError("bits", bits, "does not apply to a statistic", "leave out bits or statistic")

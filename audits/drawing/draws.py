@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.audits.drawing.checkpoint import Checkpoint
 from hockeystick.audits.drawing.first_outputs import rows
+from hockeystick.audits.drawing.late_nones import LateNones, Values
 from hockeystick.audits.drawing.workers import Crew
 from hockeystick.audits.outputs.cells import Partition, real_blocks
 from hockeystick.audits.outputs.one_value import OneValue
@@ -75,6 +76,7 @@ class Drawn:
     outputs: tuple[Sides, ...]
     raised: tuple[int, int]
     error: Exception | None
+    values: tuple[tuple[Values, Values], ...]
 
 
 @frozen(eq=False)
@@ -87,7 +89,7 @@ class Source:
     purpose: int
 
     def __call__(self, calls: tuple[Call, ...]) -> Drawn:
-        outputs, raised, errors = [], [0, 0], []
+        outputs, raised, errors, values = [], [0, 0], [], []
         for call in calls:
             pair = []
             for side in (0, 1):
@@ -97,7 +99,9 @@ class Source:
                 if stream.error is not None:
                     errors.append(stream.error)
             outputs.append((pair[0], pair[1]))
-        return Drawn(calls, tuple(outputs), (raised[0], raised[1]), _portable(errors[0]) if errors else None)
+            values.append((Values.of(pair[0], call.runs), Values.of(pair[1], call.runs)))
+        error = _portable(errors[0]) if errors else None
+        return Drawn(calls, tuple(outputs), (raised[0], raised[1]), error, tuple(values))
 
 
 @frozen(eq=False)
@@ -119,7 +123,7 @@ class Counter:
                     rounded = real_blocks(table, tuple(self.book.layouts), self.grid)
                     for count, partition in zip(counts, self.partitions, strict=True):
                         count[side] += partition.count(table, rounded)
-        return Drawn(calls, (), drawn.raised, drawn.error), counts
+        return evolve(drawn, outputs=()), counts
 
 
 def _portable(error: Exception) -> Exception:
@@ -163,6 +167,7 @@ class Draws:
     _spent: float = field(default=0.0, init=False)  # seconds for them
     _began: float = field(factory=lambda: time.perf_counter(), init=False)
     _limited: bool = field(default=False, init=False)  # whether the time limit has set ``total``
+    _nones: LateNones = field(factory=LateNones, init=False)
 
     def choosing(self) -> tuple[Table, Table]:
         """Returns the choosing samples, and sets ``total``."""
@@ -172,6 +177,7 @@ class Draws:
             self._numbers = max(table.numbers for table in self.checkpoint.tables)
             return self.checkpoint.tables
         self._choose(None)
+        self._nones.check()
         self.book.closed = True
         joined = self._joined()
         self._chosen = joined[0].runs
@@ -184,6 +190,7 @@ class Draws:
         if self.checkpoint is not None and self.checkpoint.tables is not None:
             return None
         self._choose(runs)
+        self._nones.check()
         return self._joined() if self._next[0] == runs else None
 
     @property
@@ -213,6 +220,7 @@ class Draws:
             settled = self.total and drawn and (self._limited or not limited)
             calls = tuple(self._calls(drawn, number, left, _ROUND if settled else 1))
             for found in self._drawn(calls):
+                self._note(_CHOOSING, found)
                 for call, pair in zip(found.calls, found.outputs, strict=True):
                     for side, outputs in enumerate(pair):
                         table = read(outputs, call.runs, self.book, vectorised=self.target.vectorised)
@@ -299,9 +307,15 @@ class Draws:
             if failures.add(drawn, runs):
                 continue
             done += runs
+            self._note(purpose, drawn)
             yield jobs[number], found
             self._report(done)
         failures.check()
+        self._nones.check()
+
+    def _note(self, purpose: int, drawn: Drawn) -> None:
+        for call, values in zip(drawn.calls, drawn.values, strict=True):
+            self._nones.add(purpose, call.start, values)
 
     def _source(self, purpose: int) -> Source:
         return Source(self.target, self.data, self.seed, purpose)

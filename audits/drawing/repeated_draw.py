@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from hockeystick.audits.drawing.warnings_once import collected
 from hockeystick.audits.outputs.one_value import equal_tables
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, TargetError, most_outputs
@@ -12,6 +13,7 @@ _PURPOSE = 9  # of the streams, apart from all that an audit counts
 _SECONDS = 1.0  # a block that takes longer is not drawn again
 
 
+@collected()  # its warnings are those of outputs that are counted
 def repeats(target: object, data: object, seed: int, *, catch: bool = False) -> bool:
     """Returns False if a target's outputs differ between two draws with equal generators.
 

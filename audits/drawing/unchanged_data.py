@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -54,24 +55,44 @@ def _same(before: Any, now: Any) -> bool:
     """Returns whether data are known to be the same, as far as they are read.
 
     Of an attrs or data class the fields that its ``__init__`` takes are compared, and of another object that is not
-    read value by value its public attributes. Other attributes are often caches, which a target may well fill.
+    read value by value its public attributes. Other attributes are often caches, which a target may well fill. Objects
+    may hold each other: each pair of objects is compared once.
     """
-    if type(before) is not type(now):
-        return False
-    if isinstance(before, (list, tuple)):
-        return len(before) == len(now) and all(map(_same, before, now))
-    if isinstance(before, dict):
-        return list(before) == list(now) and all(map(_same, before.values(), now.values()))
-    if attrs.has(type(before)):
-        names = [one.name for one in attrs.fields(type(before)) if one.init]
-    elif dataclasses.is_dataclass(before):
-        names = [one.name for one in dataclasses.fields(before) if one.init]
+    left, met = [(before, now)], {}
+    while left:
+        old, new = left.pop()
+        if type(old) is not type(new):
+            return False
+        if (id(old), id(new)) in met:
+            continue
+        parts = _parts(old, new)
+        if parts is not None:
+            met[id(old), id(new)] = old, new  # so that both live on, and no other object gets their ids
+            if len(parts[0]) != len(parts[1]):
+                return False
+            left += zip(*parts, strict=True)
+        elif _values(old) != _values(new):
+            return False
+    return True
+
+
+def _parts(old: Any, new: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
+    """Returns the parts of two objects of one type that are compared one by one; None for values."""
+    if isinstance(old, (list, tuple)):
+        return old, new
+    if isinstance(old, dict):
+        return ([*old.values()], [*new.values()]) if list(old) == list(new) else ([None], [])
+    if attrs.has(type(old)):
+        names = [one.name for one in attrs.fields(type(old)) if one.init]
+    elif dataclasses.is_dataclass(old):
+        names = [one.name for one in dataclasses.fields(old) if one.init]
     else:
         try:
-            return bool(_values(before) == _values(now))
+            _values(old), _values(new)
+            return None
         except TargetError:
-            names = [name for name in getattr(before, "__dict__", ()) if not name.startswith("_")]
-    return all(_same(getattr(before, name, None), getattr(now, name, None)) for name in names)
+            names = [name for name in getattr(old, "__dict__", ()) if not name.startswith("_")]
+    return [getattr(old, name, None) for name in names], [getattr(new, name, None) for name in names]
 
 
 def _values(value: Any) -> Any:

@@ -28,6 +28,7 @@ from attrs import field, frozen
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import integer
+from hockeystick.audits.drawing.warnings_once import Shown, collected, show
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -211,8 +212,9 @@ class Crew:
         delayed = require("joblib", "several workers", extra="parallel").delayed
         found = self.pool(delayed(_numbered)(code, *item) for item in list(jobs.items()))
         try:
-            for item in found:  # noqa: UP028  # "yield from" would close what it yields from before we can
-                yield item
+            for number, result, texts in found:
+                show(texts)
+                yield number, result
         finally:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # joblib warns that unfinished work is dropped: intended
@@ -268,8 +270,10 @@ def _unpacked(code: bytes) -> Any:
     return pickle.loads(code)  # from ``packed``, in the process that started this worker
 
 
-def _numbered(code: bytes, number: int, job: Any) -> tuple[int, Any]:
-    return number, _unpacked(code)(job)
+def _numbered(code: bytes, number: int, job: Any) -> tuple[int, Any, list[Shown]]:
+    with collected() as texts:
+        result = _unpacked(code)(job)
+    return number, result, texts
 
 
 def _died(error: Exception) -> bool:

@@ -24,6 +24,8 @@ from attrs import field, frozen
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.drawing.unchanged_data import Unchanged
+from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.membership.scores import Comparison, Reading, ShadowScores, example_scores, fit_reference
 from hockeystick.audits.neighbours.pairs import NeighbourPair, checked_pair
@@ -330,6 +332,7 @@ class SimulatedMembership:
         return self.score(self.learner.simulate(data, rng, runs))
 
 
+@once()
 def audit_membership(
     train: object,
     canary: Examples,
@@ -385,10 +388,12 @@ def audit_membership(
     seed = known_seed(rng)
     if attack in ("lira", "lira-offline", "difference"):
         count = integer("shadows", shadows, low=2)
+        unchanged = Unchanged((neighbours.d0, neighbours.d1))
         trained = [
             np.array(_drawn(Target.of(target), data, child_seed(seed, _SHADOWS), side, count))
             for side, data in enumerate(neighbours)
         ]
+        unchanged.check()
         members = np.repeat([[True], [False]], count, axis=0)
         reference = fit_reference(ShadowScores(np.concatenate(trained)[:, None], members), attack)
         target = MembershipTarget(train, lambda model: float(reference(np.array([score(model)]))[0]))

@@ -22,6 +22,7 @@ from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
+from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal
@@ -81,6 +82,7 @@ class SearchedAudit:
         )
 
 
+@once()
 def audit_with_search(
     target: object,
     domain: Domain,

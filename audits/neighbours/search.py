@@ -34,6 +34,9 @@ from hockeystick.audits.bounds.two_counts import clopper_pearson
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
+from hockeystick.audits.drawing.late_nones import LateNones, Values
+from hockeystick.audits.drawing.unchanged_data import Unchanged
+from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal, Look, mark
 from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group
@@ -99,6 +102,7 @@ class SearchResult:
         return self.pairs[0]
 
 
+@once()
 def search_neighbours(
     target: object,
     domain: Domain,
@@ -137,7 +141,8 @@ def search_neighbours(
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       NotNeighboursError: the domain made data sets that are not neighbours.
-      TargetError: the target raised, or could not be read, on every pair.
+      TargetError: the target raised, or could not be read, on every pair; or, on any pair, it changed its input or
+        stopped giving values.
       KeyboardInterrupt: the search was interrupted before any pair was rated; later, the best so far is returned.
 
     Example:
@@ -263,6 +268,8 @@ class _Candidate:
     pair: NeighbourPair
     origin: str
     streams: tuple[Stream, Stream]
+    unchanged: Unchanged
+    nones: LateNones = field(factory=LateNones)
     book: Codebook = field(factory=Codebook)
     tables: tuple[list[Table], list[Table]] = field(factory=lambda: ([], []))
     drawn: int = 0
@@ -274,7 +281,7 @@ class _Candidate:
     def of(cls, proposal: Proposal, target: Target, seed: int) -> _Candidate:
         number, pair = proposal.number, proposal.pair
         streams = Stream(target, pair.d0, seed, 0, number), Stream(target, pair.d1, seed, 1, number)
-        return cls(number, pair, proposal.origin, streams)
+        return cls(number, pair, proposal.origin, streams, Unchanged((pair.d0, pair.d1)))
 
     def draw(self, size: int, counted: Callable[[int], None] = lambda _: None) -> tuple[Table, Table]:
         """Returns new outputs, read with the layouts known so far, and stores them for later choices.
@@ -291,7 +298,9 @@ class _Candidate:
         drawn, known = 0, self.tables[0]
         while drawn < size:
             piece = min(self.streams[0].next_size(known[-1].numbers if known else 1), size - drawn)
+            start = self.streams[0].drawn
             outputs = [stream.draw(piece) for stream in self.streams]
+            self.nones.add(0, start, [Values.of(one, piece) for one in outputs])
             drawn += piece
             counted(piece)
             for stream in self.streams:
@@ -364,6 +373,8 @@ class _Search:
         marked, new = mark((candidate.pair.d0, candidate.pair.d1)), not candidate.drawn
         known = None if self.journal is None else self.journal.next(candidate.number, marked, size)
         look, error = self._made(candidate, marked, size) if known is None else self._recalled(candidate, known)
+        candidate.unchanged.check()  # a fault of the target, and not of the pair alone
+        candidate.nones.check()
         if error is not None:
             self.state.failures.append((candidate.pair, error))
             if candidate in self.state.rated:

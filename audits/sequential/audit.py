@@ -18,7 +18,11 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import Progress
+from hockeystick.audits.drawing.late_nones import LateNones, Values
+from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
+from hockeystick.audits.drawing.warnings_once import once
+from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Table, read
 from hockeystick.audits.sequential.events import Events, FixedEvents, GivenEvents, LearnedEvents, Memory
 from hockeystick.audits.sequential.game import Game, ladder, next_change
@@ -34,7 +38,9 @@ from hockeystick.audits.targets.calling import (
     notes_on,
     refuse_raised,
 )
+from hockeystick.audits.targets.data_sizes import check_sizes
 from hockeystick.audits.targets.statistic import LIKELIHOOD_RATIO, Look
+from hockeystick.audits.verdicts.verdict import CONSTANT
 
 MOST_SAMPLES = 100_000
 
@@ -61,6 +67,7 @@ class Carried:
     trials: int = 0
 
 
+@once()
 def sequential_audit(
     target: object,
     *,
@@ -97,8 +104,7 @@ def sequential_audit(
       progress: called as ``progress(done, total)`` with numbers of outputs, both data sets together.
 
     Raises:
-      InvalidArgumentError: an argument is outside its domain; nothing was drawn.
-      TargetError: the target raised in some runs, or its outputs can't be read.
+      InvalidArgumentError, InvalidDataError, TargetError: as in :func:`hockeystick.audits.audit`.
 
     Example:
       >>> import hockeystick as hs
@@ -139,12 +145,14 @@ class Run:
     given: GivenEvents | None
     grid: float | None
     lower: bool = True
-    notes: tuple[str, ...] = ()
+    source: object = None
     game: Game = field(init=False)
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
     _numbers: int = field(default=1, init=False)
     _learned_at: int = field(default=0, init=False)
+    _nones: LateNones = field(factory=LateNones, init=False)
+    _value: OneValue | None = field(default=None, init=False)  # that of all outputs so far
 
     @classmethod
     def of(
@@ -172,11 +180,11 @@ class Run:
         spacing = None if grid is None else real("grid", grid, low=0.0, low_open=True)
         seed, called = known_seed(rng), Target.of(target, catch=exceptions_as_output)
         data = neighbour_pair(target, neighbours)
+        check_sizes(data, claim, target)
         if isinstance(events, str) and events == LIKELIHOOD_RATIO:
             called = Look.of(events, target, data).through(called)
             events = None
-        notes = tuple(notes_on(target))
-        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower, notes)
+        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower, target)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
         """Returns the verdict after :meth:`bet`."""
@@ -201,6 +209,7 @@ class Run:
             if progress is not None:
                 progress(2 * streams[0].drawn, 2 * self.most)
         unchanged.check()
+        self._nones.check()
         return streams[0].drawn
 
     @property
@@ -248,6 +257,8 @@ class Run:
         if failed is not None:
             raised = streams[0].raised, streams[1].raised
             refuse_raised(raised, streams[0].drawn, failed, vectorised=self.target.vectorised)
+        drawn = streams[0].drawn - size
+        self._nones.add(0, drawn, (Values.of(outputs[0], size), Values.of(outputs[1], size)))
         vectorised = self.target.vectorised
         if self.given is not None:
             values = self.given.read(outputs[0], size), self.given.read(outputs[1], size)
@@ -259,6 +270,10 @@ class Run:
             outputs, vectorised = values, True
         d0, d1 = (read(output, size, self._memory.book, vectorised=vectorised) for output in outputs)
         self._numbers = max(self._numbers, d0.numbers, d1.numbers)
+        if not drawn:
+            self._value = OneValue.of((d0, d1)) if self.given is None else None
+        elif self._value is not None and any(self._value.count(table, {})[1] for table in (d0, d1)):
+            self._value = None
         return d0, d1
 
     def _settle(self, batch: tuple[Any, Any], carried: Carried) -> None:
@@ -291,6 +306,8 @@ class Run:
         blind = detectable > max(2 * epsilon, epsilon + 0.1)
         event, direction = game.event(role)
         p, q = game.frequencies(role)
+        repeated = repeats(self.source, self.data[0], self.seed, catch=self.target.catch)
+        constant = self._value is not None
         return SequentialVerdict(
             outcome="refuted" if refuted else "inconclusive" if blind else "consistent",
             epsilon_claimed=claim.epsilon,
@@ -310,8 +327,10 @@ class Run:
             detectable_epsilon=detectable,
             seed=self.seed,
             seconds=seconds,
-            warnings=self.notes
+            warnings=tuple(notes_on(self.source, repeats=repeated))
+            + (CONSTANT,) * constant
             + (("d0 and d1 are equal: no event can distinguish them",) if equal_data(*self.data) else ()),
+            constant=constant,
         )
 
     def _lower(self, refuted: bool) -> float:

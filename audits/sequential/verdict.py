@@ -43,6 +43,7 @@ class SequentialVerdict(CommonVerdict):
       seed: seed of all random numbers.
       seconds: wall time.
       warnings: one sentence each.
+      constant: whether all outputs were one and the same value, so that nothing was audited.
       versions: versions of the libraries and of Python.
     """
 
@@ -66,6 +67,7 @@ class SequentialVerdict(CommonVerdict):
     seconds: float
     warnings: tuple[str, ...] = ()
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
+    constant: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-compatible values. An infinite ``detectable_epsilon`` is None."""
@@ -84,7 +86,7 @@ class SequentialVerdict(CommonVerdict):
             remedy = "give SequentialVerdict.to_dict()"
             raise InvalidArgumentError("schema", None, "is unknown to this version", remedy)
         stated = {name: value for name, value in plain.items() if name not in ("schema", "kind")}
-        values = read_values(stated, _FIELDS)
+        values = read_values(stated, _FIELDS, optional=("constant",))
         fields.at_most(values, "stopped_at", "samples")
         return cls(**values)
 
@@ -113,4 +115,5 @@ _FIELDS: dict[str, fields.Check] = {
     "stopped_at": fields.count,
     "frequency_p": fields.share,
     "frequency_q": fields.share,
+    "constant": fields.truth,
 }

@@ -249,6 +249,7 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         from hockeystick.accounting import LedgerError
         from hockeystick.accounting.validate import integer
         from hockeystick.audits import EvidenceLedger, sequential_audit
+        from hockeystick.audits.verdicts.verdict import CONSTANT
 
         claim = self.claim if claim is None else claim
         _has(claim, "privacy_evidence")
@@ -274,6 +275,8 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
             again = f"EvidenceLedger({str(given.ledger)!r}, alpha={given.ledger_false_alarms:g}).restart({name!r})"
             hint = f"\nthe test fails in every run until the key is restarted: {again}" if given.ledger else ""
             pytest.fail(f"privacy {verdict.summary()}{hint}", pytrace=False)
+        if verdict.constant:
+            pytest.fail(f"nothing was audited: {CONSTANT}", pytrace=False)
         if verdict.outcome == "inconclusive" and given.ledger is None:  # with a ledger the first runs may be
             warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
         for text in verdict.warnings:

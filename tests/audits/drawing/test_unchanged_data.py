@@ -49,3 +49,46 @@ class Cached:
 def test_data_that_are_not_changed_or_not_known_pass() -> None:
     for data in (1.0, [1.0, float("nan")], np.zeros(3), {"a": [1]}, Cached(), (x for x in [1])):
         Unchanged((data, data)).check()
+
+
+class Node:
+    """A record that knows the one that holds it."""
+
+    def __init__(self, value: float) -> None:
+        self.value, self.parent, self.children = value, None, list[Node]()
+
+
+def family() -> Node:
+    parent, child = Node(1.0), Node(2.0)
+    child.parent, parent.children = parent, [child]  # type: ignore[assignment]
+    return parent
+
+
+def test_data_that_hold_each_other_are_compared_once() -> None:
+    data = family(), family()
+    unchanged = Unchanged(data)
+    data[0]._cache = data[0]  # type: ignore[attr-defined]
+    unchanged.check()
+    data[0].children[0].value = 3.0
+    with pytest.raises(TargetError, match="changes its input: d0"):
+        unchanged.check()
+
+
+def test_a_chain_of_many_records_is_compared_without_recursion() -> None:
+    data = family()
+    data.links = [Node(1.0)]  # type: ignore[attr-defined]
+    for _ in range(150):
+        data.links.append(Node(1.0))  # type: ignore[attr-defined]
+        data.links[-1].parent = data.links[-2]  # type: ignore[attr-defined]
+    unchanged = Unchanged((data, 0.0))
+    data._seen = 1  # type: ignore[attr-defined]
+    unchanged.check()
+
+
+def test_a_search_is_refused_by_a_target_that_changes_one_pair_of_many() -> None:
+    from hockeystick.accounting import Adjacency
+    from hockeystick.audits import RealRecords, search_neighbours
+
+    domain = RealRecords(low=0, high=9, least=1, most=3)
+    with pytest.raises(TargetError, match="changes its input"):
+        search_neighbours(clips_too_late, domain, Claim(1.0), adjacency=Adjacency.REPLACE_ONE, samples=2000, rng=1)
