@@ -38,6 +38,7 @@ from .events.answers.above_threshold import sparse_vector as sparse_vector
 from .events.answers.best_of_repeats import RepeatAndSelect as RepeatAndSelect
 from .events.answers.drifting_law import LogLipschitz as LogLipschitz
 from .events.answers.drifting_law import OneWay as OneWay
+from .events.answers.local_randomizer import LocalRandomizer as LocalRandomizer
 from .events.answers.noisy_max import ReportNoisyMax as ReportNoisyMax
 from .events.answers.noisy_max import gumbel_top as gumbel_top
 from .events.answers.randomized_response import LazySwitchDecision as LazySwitchDecision
@@ -90,6 +91,7 @@ from .events.sampling.coins import secret_assignment as secret_assignment
 from .events.sampling.poisson import PoissonSampled as PoissonSampled
 from .events.sampling.replace_one import PoissonSampledReplace as PoissonSampledReplace
 from .events.sampling.replace_one import SampledWithoutReplacement as SampledWithoutReplacement
+from .events.sampling.shuffled import Shuffled as Shuffled
 from .events.sampling.truncated_poisson import TruncatedPoissonSampled as TruncatedPoissonSampled
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledNull as TruncatedPoissonSampledNull
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledReplace as TruncatedPoissonSampledReplace

@@ -8,6 +8,7 @@
 | gaussian | the exact profile of a composition of Gaussians     | nothing but Gaussian events      |
 | kov      | the exact profile of a composition of (ε, δ)-DP     | nothing but pure and approximate |
 | direct   | nothing: the profile of one event in closed form    | a single event                   |
+| shuffle- | nothing: one shuffle of reports, by its own bound   | a single shuffle                 |
 | pld      | laws of the privacy loss, convolved on a grid       | a dominating pair somewhere      |
 | contour  | moments of the privacy loss, inverted along a line  | a dominating pair everywhere     |
 
@@ -36,6 +37,7 @@ from attrs import frozen
 from hockeystick.accounting import validate
 from hockeystick.accounting.engines import contour_integral, event_parts, exact_profile, grid_plan
 from hockeystick.accounting.engines.methods import (
+    SHUFFLES,
     CoarseGrid,
     Concentrated,
     Contour,
@@ -49,6 +51,7 @@ from hockeystick.accounting.engines.methods import (
     QuickContour,
     Renyi,
     SharpContour,
+    ShuffledReports,
     TwoPoint,
 )
 from hockeystick.accounting.errors import InvalidArgumentError, NumericalError, UnsupportedEventError
@@ -56,10 +59,15 @@ from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.noise.integer_noise import Spread
+from hockeystick.accounting.events.sampling.shuffled import Shuffled
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.numerics.directed_rounding import U
 
-METHODS = ("pure", "zcdp", "rdp", "gaussian", "kov", "direct", "pld", "contour")
+METHODS = (
+    *("pure", "zcdp", "rdp", "gaussian", "kov", "direct"),
+    *(shuffle.name for shuffle in SHUFFLES),
+    *("pld", "contour"),
+)
 _NUMERICAL = ("pld", "contour")
 # Ways of two methods that are not to be asked for by name:
 _COARSE = "coarse pld"  # a bound of a second direction, good enough where it is far below the first one's
@@ -283,6 +291,9 @@ def _worst(brackets: list[Bracket]) -> Bracket:
 
 def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
     """The methods that apply to an event with one direction."""
+    if isinstance(event, Shuffled):
+        way = ShuffledReports.of(event)
+        return {"pure": Pure(event.failure_delta(), event), way.name: way}
     aside = event.failure_delta()
     found: dict[str, Method | None] = {"pure": Pure(aside, event)}
     if only in (None, "zcdp"):  # a search of its own for some events
@@ -321,7 +332,7 @@ def _least(methods: dict[str, Method], question: _Question) -> tuple[float, str]
         best, place = min((value, METHODS.index(methods[name].name)) for name, value in found.items())
         return best, METHODS[place]
 
-    ask("gaussian", "kov")
+    ask("gaussian", "kov", *(shuffle.name for shuffle in SHUFFLES))
     if len(found) > 1 or found["pure"] <= 0.0:  # the profile is exact, or nothing is to be gained
         return least()
     ask("direct", _SHARP)
@@ -363,6 +374,8 @@ def takes_an_engine(event: PrivacyEvent) -> bool:
     """Says whether ``epsilon`` and ``delta`` ask a numerical engine for the event, as no closed form is known."""
     if ways := _ways(event):
         return any(map(takes_an_engine, ways))
+    if isinstance(event, Shuffled):
+        return True
     merged = event_parts.without_failures(event)[0]
     if merged is None or event_parts.two_point_parts(event) is not None:
         return False

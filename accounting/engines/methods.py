@@ -29,17 +29,21 @@ from hockeystick.accounting.errors import HockeystickError, NumericalError
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.declared import ZCDP
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
+from hockeystick.accounting.events.sampling.shuffle_bounds import ShuffleBound
+from hockeystick.accounting.events.sampling.shuffled import Shuffled
 from hockeystick.accounting.field_checks import LARGEST
 from hockeystick.accounting.losses import gaussian_profile, optimal_composition
 from hockeystick.accounting.losses.dominating_pairs import Atoms
 from hockeystick.accounting.losses.normal_mixtures import MixturePair
-from hockeystick.accounting.numerics import directed_rounding
+from hockeystick.accounting.numerics import crossings, directed_rounding
 
 _QUICK = 2.0**26  # of work
 _COARSER = 3  # powers of 2 by which the grid of a coarse bound is coarser
 _LEAST_DELTA = 1e-280  # of what is cut off
 _DOUBT = 1e-5  # a part of ε
 _NOTHING = 1e-10
+_LARGEST_SHUFFLED = 690.0  # a loss whose exponential is a float
+_SHARP = 1e-7  # of an ε that is searched for
 _SOME_ORDERS = 1.0 + np.geomspace(1.0, 1e4, 9)
 
 
@@ -250,6 +254,59 @@ class ExactProfile(OwnProfile):
     """The same of mixtures of normals, which no other bound is below."""
 
     exact = True
+
+
+@frozen(eq=False)
+class ShuffledReports(Method):
+    """The reports of one shuffle, by the bound on δ that suits the local randomiser; a subclass for each name."""
+
+    curve: ShuffleBound
+    largest: float
+
+    @staticmethod
+    def of(event: Shuffled) -> ShuffledReports:
+        """Returns the way; what may reveal an input is in its δ."""
+        curve = event.bound()
+        largest = math.inf if event.failure_delta() else event.pure_epsilon()
+        return next(way for way in SHUFFLES if way.name == curve.name)(0.0, curve, largest)
+
+    def _epsilon(self, delta: float, upper: bool) -> float:
+        def log_excess(x: float) -> float:
+            found = self._delta(x, upper)
+            return math.log(found) - math.log(delta) if found > 0.0 else -math.inf
+
+        if delta <= 0.0:
+            return self.largest if upper else 0.0
+        if self._delta(0.0, upper) <= delta:
+            return 0.0
+        high = min(self.largest, _LARGEST_SHUFFLED)
+        if log_excess(high) > 0.0:
+            return math.inf if upper else high
+        return crossings.falling(log_excess, high, upper=upper, accuracy=_SHARP)
+
+    def _delta(self, epsilon: float, upper: bool) -> float:
+        return self.curve.delta(epsilon) if upper else self.curve.delta_floor(epsilon)
+
+
+class ShuffleExact(ShuffledReports):
+    """All divisions of the others of two reports."""
+
+    name = "shuffle-exact"
+
+
+class ShuffleBlanket(ShuffledReports):
+    """The common part of the laws of all inputs."""
+
+    name = "shuffle-blanket"
+
+
+class ShuffleClone(ShuffledReports):
+    """The local ε and δ(ε) alone."""
+
+    name = "shuffle-clone"
+
+
+SHUFFLES: tuple[type[ShuffledReports], ...] = (ShuffleExact, ShuffleBlanket, ShuffleClone)
 
 
 # --- laws of the privacy loss, convolved on a grid -------------------------------------------------------------------

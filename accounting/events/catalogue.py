@@ -10,6 +10,7 @@ from hockeystick.accounting.events.answers.above_threshold import (
 )
 from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
 from hockeystick.accounting.events.answers.drifting_law import LogLipschitz, OneWay
+from hockeystick.accounting.events.answers.local_randomizer import LocalRandomizer
 from hockeystick.accounting.events.answers.noisy_max import ReportNoisyMax, gumbel_top
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, Oriented, RandomizedResponse
 from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
@@ -43,6 +44,7 @@ from hockeystick.accounting.events.sampling.coins import (
 )
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.events.sampling.shuffled import Shuffled
 from hockeystick.accounting.events.sampling.truncated_poisson import (
     TruncatedPoissonSampled,
     TruncatedPoissonSampledNull,
@@ -71,6 +73,7 @@ __all__ = [
     "IntegerNoise",
     "Laplace",
     "LazySwitchDecision",
+    "LocalRandomizer",
     "LogLipschitz",
     "LossDistribution",
     "MixtureOfGaussians",
@@ -90,6 +93,7 @@ __all__ = [
     "RepeatAndSelect",
     "ReportNoisyMax",
     "SampledWithoutReplacement",
+    "Shuffled",
     "Skellam",
     "Staircase",
     "TradeOff",

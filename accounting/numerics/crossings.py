@@ -106,5 +106,33 @@ def root(f: Function, found: Span, accuracy: float, *, most: int = 30) -> tuple[
     return x, slope
 
 
+def falling(f: Function, high: float, *, upper: bool, accuracy: float) -> float:
+    """Returns a place in (0, high] at which a falling f with f(0) > 0 ≥ f(high) was seen not to be above 0.
+
+    Args:
+      high: a place where f ≤ 0; it may be far beyond the crossing.
+      upper: whether to return that place, or else the last one that was seen to be above 0.
+      accuracy: of the place, in proportion.
+    """
+    low, f_low, f_high = high, 1.0, f(high)
+    while f_low > 0.0 and low > 0.0:  # the crossing may be many orders of magnitude below
+        low /= 4.0
+        value = f(low)
+        if value > 0.0:
+            f_low = value
+            break
+        high, f_high = low, value
+    for i in range(_STEPS):
+        if high - low <= accuracy * high:
+            break
+        share = f_low / (f_low - f_high) if math.isfinite(f_high) and i % 4 != 3 else 0.5
+        step = accuracy * high / 2
+        place = low + share * (high - low) + (step if i % 2 else -step)  # once either side is near, the other follows
+        place = min(max(place, low + step / 2), high - step / 2)
+        value = f(place)
+        low, f_low, high, f_high = (place, value, high, f_high) if value > 0.0 else (low, f_low, place, value)
+    return high if upper else low
+
+
 def _cut(value: float) -> float:
     return min(_MOST, max(-_MOST, value))

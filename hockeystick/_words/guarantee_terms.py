@@ -21,6 +21,7 @@ from hockeystick.accounting import (
     PoissonSampledReplace,
     PrivacyEvent,
     SampledWithoutReplacement,
+    Shuffled,
     TruncatedPoissonSampled,
 )
 from hockeystick.accounting.numerics.rounded_text import upper
@@ -98,6 +99,8 @@ def _samples(event: PrivacyEvent) -> Iterator[str]:
                 f"cut to at most {event.batch}"
             )
             return  # its children are samples that bound it
+        case Shuffled():
+            yield f"{event.n} reports of as many persons, published by a trusted shuffler"
         case MixtureOfGaussians():
             yield "a secret random sensitivity"
         case Assignment() | InputMix():

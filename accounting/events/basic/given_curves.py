@@ -150,8 +150,8 @@ def _check_increasing(name: str, values: tuple[float, ...]) -> None:
 
 
 @frozen
-class _WorstPair(PrivacyEvent):
-    """Base of a profile and a trade-off function: the curves of the worst symmetric pair that the points allow.
+class WorstPair(PrivacyEvent):
+    """Base of events that are given by a profile: the curves of the worst symmetric pair that its points allow.
 
     That pair reveals everything with probability δ(∞), which is the failure, and has finite losses otherwise: by
     symmetry, P's mass where Q has none equals Q's mass where P has none. The pure and Rényi curves are those of the
@@ -184,7 +184,7 @@ class _WorstPair(PrivacyEvent):
 
 
 @frozen
-class PrivacyProfile(_WorstPair):
+class PrivacyProfile(WorstPair):
     """Any mechanism that is (epsilons[i], deltas[i])-DP for each i, in both orders of the neighbouring data sets.
 
     A profile is convex in e^ε, nonincreasing, and 1 at ε = −∞. So the largest profile that respects the points is the
@@ -243,7 +243,7 @@ def worst_under_profile(epsilons: tuple[float, ...], deltas: tuple[float, ...]) 
 
 
 @frozen
-class TradeOff(_WorstPair):
+class TradeOff(WorstPair):
     """Any f-DP mechanism (Dong, Roth & Su 2022): no test of two neighbouring data sets has error rates below f.
 
     The trade-off function f is convex and nonincreasing with f(α) ≤ 1 − α, and it is given at points. By default,

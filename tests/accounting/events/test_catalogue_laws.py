@@ -47,6 +47,7 @@ PAIR_IS_NOT_ALL = (
     c.ReportNoisyMax,
     c.GaussianAboveThreshold,
     c.RepeatAndSelect,
+    c.Shuffled,
 )
 
 

@@ -1,5 +1,7 @@
 """Tests of the search for zero crossings, which ends for every function."""
 
+import math
+
 import pytest
 
 from hockeystick.accounting.numerics import crossings
@@ -26,3 +28,18 @@ def test_the_zero_of_a_line_is_found(slope: float, zero: float) -> None:
     assert found is not None and found.crosses
     place, steepness = crossings.root(lambda x: slope * (x - zero), found, 1e-6)
     assert abs(place - zero) < 1e-6 and steepness == pytest.approx(slope)
+
+
+@pytest.mark.parametrize("at", [0.7, 1e-3, 1e-9])
+@pytest.mark.parametrize("steepness", [1.0, 40.0])
+def test_a_falling_functions_crossing_is_bracketed_from_either_side(at: float, steepness: float) -> None:
+    asked: list[float] = []
+
+    def f(x: float) -> float:
+        asked.append(x)
+        return steepness * (1.0 - (x / at) ** 2) if x < 3 * at else -math.inf
+
+    above = crossings.falling(f, 1.0, upper=True, accuracy=1e-7)
+    few = len(asked)
+    below = crossings.falling(f, 1.0, upper=False, accuracy=1e-7)
+    assert below < at <= above <= below * (1 + 2e-7) and few < 40

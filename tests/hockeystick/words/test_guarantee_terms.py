@@ -44,6 +44,12 @@ def of(event: events.PrivacyEvent, relation: Adjacency = Adjacency.ADD_OR_REMOVE
             "samples of 3 out of 9 records, without replacement",
         ),
         (
+            events.Shuffled(events.RandomizedResponse(1.0), 9),
+            "replace-one",
+            "1 record",
+            "9 reports of as many persons, published by a trusted shuffler",
+        ),
+        (
             events.TruncatedPoissonSampled(90, 0.25, 30, 1.0),
             "add-or-remove-one",
             "1 in L2 (if sampled)",
