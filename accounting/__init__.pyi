@@ -7,8 +7,8 @@ from .budgets.calibration import EpsilonDelta as EpsilonDelta
 from .budgets.calibration import TruePositiveRate as TruePositiveRate
 from .budgets.calibration import calibrate as calibrate
 from .budgets.durable_ledger import DurableLedger as DurableLedger
-from .budgets.durable_ledger import LedgerError as LedgerError
 from .budgets.durable_ledger import Receipt as Receipt
+from .budgets.durable_ledger import StoredCharge as StoredCharge
 from .budgets.filters import BudgetExceededError as BudgetExceededError
 from .budgets.filters import GDPFilter as GDPFilter
 from .budgets.filters import PrivacyFilter as PrivacyFilter
@@ -19,6 +19,8 @@ from .budgets.ledger import Ledger as Ledger
 from .budgets.odometer import Odometer as Odometer
 from .budgets.odometer import OdometerReading as OdometerReading
 from .budgets.renyi_filter import RDPFilter as RDPFilter
+from .budgets.stores.rows import LedgerError as LedgerError
+from .budgets.stores.rows import LedgerTimeoutError as LedgerTimeoutError
 from .engines.best_bound import METHODS as METHODS
 from .engines.best_bound import Bracket as Bracket
 from .engines.best_bound import delta as delta

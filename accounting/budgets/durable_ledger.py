@@ -1,52 +1,55 @@
-"""A ledger on disk, for real spending: a crash leaves a charge, never a release that was not charged.
+"""A ledger in a database, for real spending: a crash leaves a charge, never a release that was not charged.
 
-The order is reserve → append and fsync → draw → publish. The noise is drawn only after the charge is on disk, so a
-failure in between costs budget and reveals nothing. Processes that share a ledger take turns by a file lock
-(``filelock``), read what the others appended, and so can't overspend together.
+The order is reserve → commit → draw → publish. The noise is drawn only after the charge is on disk, so a failure in
+between costs budget and reveals nothing. Processes that share a ledger take turns, read what the others appended in the
+same transaction, and so can't overspend together. If a commit fails, whether the charge was stored may be unknown; then
+nothing is drawn, and if it was stored, it counts.
 
-The file is text, one JSON object a line. The first line holds the filter, which never changes; each further line one
-charge. Every line carries a SHA-256 of itself and of the digest before, so an edited, lost or repeated line is refused.
-What the chain can't show is a file cut off after a complete line, or replaced by an older copy: keep ``Receipt.digest``
-elsewhere where that matters, or the file where nobody rewrites it.
+The database is a SQLite file, or PostgreSQL for services on several machines. Every row has a SHA-256 of itself and of
+the row before, and the head has the number of rows and the digest of the last one. So an edited, lost or repeated row
+is refused. What this can't show is a database that was replaced by an older copy, or written anew by somebody who knows
+the format: keep ``Receipt.digest`` elsewhere where that matters.
 
-A last line without its end was never followed by an fsync that succeeded, hence never by a draw, and is dropped at the
-next charge. A complete last line counts as spent, whether or not its fsync was reached.
-
-It is as durable as the file system's own fsync and lock: keep it on a local disk, not on a network share.
+It is as durable as the disk below: keep a SQLite file on a local one, not on a network share. Copy it with SQLite's own
+tools, and not from inside a process that charges it: to close a file gives up the locks of the process.
 """
 
 from __future__ import annotations
 
-import hashlib
+import datetime
+import getpass
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import socket
+import threading
+import weakref
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import attrs
 from attrs import frozen
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
+from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError, Row, Snapshot, Store, chained
+from hockeystick.accounting.budgets.stores.sqlite_file import SQLiteFile, sync_folder
+from hockeystick.accounting.budgets.stores.text_file import read_text_ledger
 from hockeystick.accounting.errors import GraphError, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 T = TypeVar("T")
+Place = str | os.PathLike[str]
 
 _FILTERS: dict[str, type[PrivacyFilter]] = {cls.__name__: cls for cls in (PureFilter, ZCDPFilter, RDPFilter, GDPFilter)}
-
-
-class LedgerError(HockeystickError):
-    """The error of a ledger whose file cannot be trusted or could not be written; nothing was drawn."""
+_URLS = "postgresql://", "postgres://"
 
 
 @frozen
@@ -62,80 +65,169 @@ class Receipt:
     digest: str
 
 
+@frozen
+class StoredCharge:
+    """One charge of a durable ledger. See ``DurableLedger.charges``.
+
+    Attributes:
+      number: 1 for the first charge of the ledger.
+      event: what was charged, ``count`` times.
+      count: the number of times.
+      note: what it was for.
+      who: the user and machine, or the name, that charged.
+      when: the time by that machine's clock, in UTC, as YYYY-MM-DDTHH:MM:SS+00:00. Nothing depends on it.
+      digest: as in ``Receipt``.
+    """
+
+    number: int
+    event: PrivacyEvent
+    count: int
+    note: str
+    who: str
+    when: str
+    digest: str
+
+
 class DurableLedger:
-    """A privacy filter and all its charges, in a file that processes may share; made by ``create`` or ``open``.
+    """A privacy filter and all its charges, in a database that processes may share; made by ``create`` or ``open``.
+
+    Threads may share one object, and a forked process may go on with it.
 
     Example:
       >>> import tempfile
       >>> from hockeystick.accounting import Gaussian
       >>> folder = tempfile.TemporaryDirectory()
-      >>> ledger = DurableLedger.create(folder.name + "/people.ledger", GDPFilter.for_target(1.0, 1e-6))
+      >>> ledger = DurableLedger.create(folder.name + "/budget.db", GDPFilter.for_target(1.0, 1e-6))
       >>> ledger.spend(Gaussian(8.0), lambda: "a noisy mean", note="mean")
       'a noisy mean'
       >>> ledger.would_exceed(Gaussian(4.0))
       True
+      >>> [(charge.number, charge.note) for charge in ledger.charges()]
+      [(1, 'mean')]
       >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path).resolve()  # one lock, whichever way the file is named
-        self._lock = FileLock(f"{self._path}.lock")
-        self._file_id: tuple[int, int] | None = None
-        self._end, self._digest, self._charges = 0, "", 0
+    def __init__(self, store: Store, who: str) -> None:
+        self._store, self._who = store, who
+        self._turn = threading.RLock()
+        self._charges, self._digest, self._header = 0, "", ""  # as far as they were checked
         self._filter: PrivacyFilter | None = None
-        self._broken = ""
+        if hasattr(os, "register_at_fork"):
+            _OPEN.add(self)
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], budget: PrivacyFilter) -> DurableLedger:
-        """Writes a new ledger with a filter of which nothing is spent, and returns it.
+    def create(
+        cls, place: Place, budget: PrivacyFilter, *, who: str | None = None, timeout: float = 30.0
+    ) -> DurableLedger:
+        """Stores a new ledger with a filter of which nothing is spent, and returns it.
+
+        Args:
+          place: a file, or the URL of a PostgreSQL database; see :meth:`open`.
+          budget: the filter.
+          who, timeout: as in :meth:`open`.
 
         Raises:
-          LedgerError: the file exists.
+          LedgerError: there is a ledger already, or it could not be stored.
           InvalidArgumentError: ``budget`` is not a filter, or something was spent from it.
         """
         if type(budget) not in _FILTERS.values():
             raise InvalidArgumentError("budget", budget, "is not a filter", f"give one of {', '.join(_FILTERS)}")
         if budget != _fresh(budget):
             raise InvalidArgumentError("budget", budget, "was spent from already", "give a fresh filter")
-        ledger = cls(path)
-        line, _ = _line({"schema_version": SCHEMA_VERSION, "filter": _filter_to_json(budget)}, "")
-        with ledger._turn():
-            if ledger._path.exists():
-                raise LedgerError(f"{ledger._path} exists: open it, or choose another name")
-            draft = ledger._path.with_name(ledger._path.name + ".new")
-            with draft.open("wb") as file:
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, ledger._path)
-            _sync_folder(ledger._path.parent)
-            ledger._catch_up()
+        ledger = cls(_store(place, timeout), _name(who))
+        header = json.dumps({"schema_version": SCHEMA_VERSION, "filter": filter_to_json(budget)}, allow_nan=False)
+        ledger._store.create(header, chained("", header), [])
+        ledger.budget()
         return ledger
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> DurableLedger:
-        """Reads a ledger and checks all of it.
+    def open(cls, place: Place, *, who: str | None = None, timeout: float = 30.0) -> DurableLedger:
+        """Reads a ledger and checks all of it. To read it needs no right to write.
+
+        Args:
+          place: a file, or ``postgresql://user@host/database`` (the extra ``postgres``), with ``?ledger=NAME`` for one
+            of several ledgers in a database.
+          who: a name for the charges made here; default: user and machine.
+          timeout: seconds to wait for other processes, at least 0.
 
         Raises:
-          LedgerError: there is no such file, or a line was changed or lost, or is not a charge of this schema.
+          LedgerError: there is no such ledger, or a row was changed or lost, or is not a charge of this schema.
+          MissingExtraError: a URL without the extra ``postgres``.
+          InvalidArgumentError: an argument is outside its domain.
         """
-        ledger = cls(path)
-        with ledger._opened("rb"):  # before the lock, whose file would be left beside a name that was mistyped
-            pass
-        with ledger._turn():
-            ledger._catch_up()
-            _sync_folder(ledger._path.parent)  # its maker may not have come so far
+        ledger = cls(_store(place, timeout), _name(who))
+        ledger.budget()
         return ledger
+
+    @classmethod
+    def import_text(cls, old: Place, place: Place, *, who: str | None = None, timeout: float = 30.0) -> DurableLedger:
+        """Moves a ledger of an earlier version, a text file, to a new place, once: the old file gets another name.
+
+        Args:
+          old: the text file; it becomes ``OLD.imported``.
+          place, who, timeout: as in :meth:`create`.
+
+        Raises:
+          LedgerError: the old file is damaged, or there is a ledger at the new place already; nothing was moved.
+        """
+        path, ledger = _path(old), cls(_store(place, timeout), _name(who))
+        try:
+            with FileLock(f"{path}.lock", timeout=timeout):  # of the earlier version
+                ledger._adopt(*read_text_ledger(path))
+                os.replace(path, f"{path}.imported")
+                sync_folder(path.parent)
+        except Timeout:
+            raise LedgerTimeoutError(f"{path}: a process of the earlier version still uses it: end it") from None
+        except OSError as error:
+            raise LedgerError(f"{path} can't be moved ({error.strerror}): don't use both ledgers") from None
+        return ledger
+
+    def _adopt(self, plain: object, charges: list[dict[str, Any]]) -> None:
+        header = json.dumps({"schema_version": SCHEMA_VERSION, "filter": plain}, allow_nan=False)
+        rows: list[Row] = []
+        digest = chained("", header)
+        for body in charges:
+            text = json.dumps({**body, "who": self._who, "when": _now()}, allow_nan=False)
+            digest = chained(digest, text)
+            rows.append(Row(body["number"], text, digest))
+        whole = Snapshot(header, len(rows), digest, tuple(rows), None)
+        self._take(whole)  # refuses what is not a charge, before anything is stored
+        self._store.create(header, chained("", header), rows)
 
     @property
     def adjacency(self) -> Adjacency:
-        """The neighbouring relation of the data, as the first line has it; it never changes."""
+        """The neighbouring relation of the data, as the head has it; it never changes."""
         return self.budget().adjacency
 
     def budget(self) -> PrivacyFilter:
-        """Returns the filter after all charges on disk, those of other processes included."""
-        with self._turn():
-            return self._catch_up()
+        """Returns the filter after all charges, those of other processes included."""
+        with self._turn:
+            return self._take(self._store.read(self._charges))
+
+    def charges(self) -> tuple[StoredCharge, ...]:
+        """Returns all charges in order, those of other processes included.
+
+        Raises:
+          LedgerError: the ledger is damaged or can't be read.
+        """
+        with self._turn:
+            self.budget()
+            rows = self._store.read(0).rows[: self._charges]
+        return tuple(_charge(row) for row in rows)
+
+    def verify(self) -> Receipt:
+        """Reads all of it again, and checks the database, every digest and the sum; returns the last receipt.
+
+        Raises:
+          LedgerError: something does not hold.
+        """
+        with self._turn:
+            found = self._store.problems()
+            if found:
+                raise LedgerError(f"{self._store.place}: the database finds {len(found)} faults: {found[0]}")
+            self._charges, self._filter = 0, None
+            self.budget()
+            return Receipt(self._charges, self._digest)
 
     def would_exceed(self, event: PrivacyEvent, *, count: int = 1) -> bool:
         """Says whether the event no longer fits; another process may spend the rest before ``reserve`` does."""
@@ -145,24 +237,38 @@ class DurableLedger:
         """Charges ``count`` times ``event``; when it returns the charge is on disk, and the noise may be drawn.
 
         Args:
-          note: what it is for, kept in the file. It must not tell anything of the data.
+          note: what it is for, kept in the ledger. It must not tell anything of the data.
 
         Raises:
           BudgetExceededError: no room; nothing was charged.
-          LedgerError: the file is damaged or could not be written; a charge may remain, nothing may be drawn.
-          UnsupportedEventError: an event class of the user's own, which a file can't name.
+          LedgerTimeoutError: another process kept the ledger for too long; nothing was charged.
+          LedgerError: the ledger is damaged or could not be written; a charge may remain, nothing may be drawn.
+          UnsupportedEventError: an event class of the user's own, which a ledger can't name.
           UnsupportedAdjacencyError, InvalidArgumentError: see ``PrivacyFilter.after``.
         """
-        if not isinstance(note, str):
-            raise InvalidArgumentError("note", note, "is not a string")
-        with self._turn():
-            after = self._catch_up().after(event, count=count)
-            number = self._charges + 1
-            charge = {"number": number, "event": event_json.event_to_json(event), "count": int(count), "note": note}
-            line, digest = _line(charge, self._digest)
-            self._append(line)
-            self._end, self._digest, self._charges, self._filter = self._end + len(line), digest, number, after
-            return Receipt(number, digest)
+        if not isinstance(note, str) or not _is_text(note):
+            raise InvalidArgumentError("note", note, "is not a string of text")
+        receipt, after = Receipt(0, ""), None
+
+        def charge(state: Snapshot) -> Row:
+            nonlocal receipt, after
+            after = self._take(state).after(event, count=count)
+            body = {
+                "number": self._charges + 1,
+                "event": event_json.event_to_json(event),
+                "count": int(count),
+                "note": note,
+                "who": self._who,
+                "when": _now(),
+            }
+            text = json.dumps(body, allow_nan=False)
+            receipt = Receipt(self._charges + 1, chained(self._digest, text))
+            return Row(receipt.number, text, receipt.digest)
+
+        with self._turn:
+            self._store.append(self._charges, charge)
+            self._charges, self._digest, self._filter = receipt.number, receipt.digest, after
+        return receipt
 
     def spend(self, event: PrivacyEvent, draw: Callable[[], T], *, count: int = 1, note: str = "") -> T:
         """Charges as ``reserve`` does, then draws: returns ``draw()``. If that fails, the charge stays.
@@ -173,91 +279,118 @@ class DurableLedger:
         self.reserve(event, count=count, note=note)
         return draw()
 
-    def _turn(self) -> AbstractContextManager[object]:
-        """Waits for the lock, held for as long as the ``with`` block lasts."""
-        return self._lock.acquire(poll_interval=0.01)
-
-    def _append(self, line: bytes) -> None:
-        try:
-            with self._opened("rb+") as file:
-                file.truncate(self._end)  # what a crash left of a line
-                file.seek(self._end)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            # Whether the line will survive is not known: a later success of fsync would not say so either.
-            self._broken = f"{self._path}: a charge could not be written ({error}): nothing may be drawn; open it anew"
-            raise LedgerError(self._broken) from error
-
-    def _catch_up(self) -> PrivacyFilter:
-        """Reads and checks the lines that were appended since the last read; the lock is held."""
-        if self._broken:
-            raise LedgerError(self._broken)
-        with self._opened("rb") as file:
-            status = os.fstat(file.fileno())
-            identity = (status.st_dev, status.st_ino)
-            if self._file_id not in (None, identity) or status.st_size < self._end:
-                raise LedgerError(f"{self._path}: the file was cut off or replaced while in use")
-            self._file_id = identity
-            file.seek(self._end)
-            *lines, _ = file.read().split(b"\n")  # text after the last end of line is not yet a line
-            for line in lines:
-                self._take(line + b"\n")
+    def _take(self, state: Snapshot) -> PrivacyFilter:
+        """Checks a state of the store against what is known, and follows it."""
+        where = self._store.place
         if self._filter is None:
-            raise LedgerError(f"{self._path}: it has no first line, so nothing was ever charged: create it anew")
-        return self._filter
+            self._filter, self._header = _budget(state.header, where), state.header
+            self._charges, self._digest = 0, chained("", state.header)
+        elif state.header != self._header or state.charges < self._charges:
+            raise LedgerError(f"{where}: the ledger was cut off or replaced while in use: open it anew")
+        elif self._charges and state.known_digest != self._digest:
+            raise LedgerError(f"{where}: charge {self._charges} was changed or lost while in use")
+        number, digest, budget = self._charges, self._digest, self._filter
+        for row in state.rows:
+            number += 1
+            at = f"{where}: charge {number}"
+            digest = chained(digest, row.text)
+            if row.number != number or row.digest != digest:
+                raise LedgerError(f"{at} is damaged: it does not follow from those before it")
+            stored = _charge(row, at)
+            try:
+                budget = budget.after(stored.event, count=stored.count)
+            except BudgetExceededError as error:
+                raise LedgerError(f"{at}: the charges are above the budget ({error})") from None
+            except HockeystickError as error:
+                raise LedgerError(f"{at} is damaged: {error}") from None
+        if (state.charges, state.digest) != (number, digest):
+            raise LedgerError(
+                f"{where}: damaged: it has {number} charges where the head says {state.charges}, or others"
+            )
+        self._charges, self._digest, self._filter = number, digest, budget
+        return budget
 
-    def _take(self, line: bytes) -> None:
-        where = f"{self._path}: line {self._charges + 1 + (self._filter is not None)}"
+
+_OPEN: weakref.WeakSet[DurableLedger] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for ledger in _OPEN:
+        ledger._turn = threading.RLock()  # a thread that held it does not exist here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _store(place: Place, timeout: float) -> Store:
+    timeout = validate.real("timeout", timeout, low=0.0)
+    if isinstance(place, str) and place.startswith(_URLS):
+        from hockeystick.accounting.budgets.stores.postgres import PostgresDatabase
+
+        return PostgresDatabase.at(place, timeout=timeout)
+    return SQLiteFile(_path(place), timeout=timeout)
+
+
+def _path(place: Place) -> Path:
+    """Returns the file of a name: one path, whichever way it is named."""
+    name = os.fspath(place) if isinstance(place, (str, os.PathLike)) else None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InvalidArgumentError("place", place, "is not the name of a file", "give a path or a postgresql:// URL")
+    if "://" in name:
+        raise InvalidArgumentError("place", place, "is a URL of an unknown kind", "give a path or a postgresql:// URL")
+    try:
+        return Path(name).resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise LedgerError(f"{name} can't be found ({error})") from None
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _name(who: str | None) -> str:
+    if who is None:
         try:
-            body, digest = _body(line, self._digest)
-            if self._filter is None:
-                event_json.check_keys(body, {"schema_version", "filter"}, {"schema_version", "filter"}, "first line")
-                if body["schema_version"] != SCHEMA_VERSION:
-                    raise GraphError(f"schema_version {body['schema_version']!r} is not {SCHEMA_VERSION}")
-                self._filter = _filter_from_json(body["filter"])
-            else:
-                keys = {"number", "event", "count", "note"}
-                event_json.check_keys(body, keys, keys, "charge")
-                if body["number"] != self._charges + 1 or not isinstance(body["note"], str):
-                    raise GraphError(f"expected charge {self._charges + 1} with a note")
-                event = _event(json.dumps(body["event"]))
-                self._filter = self._filter.after(event, count=validate.integer("count", body["count"], low=1))
-                self._charges += 1
-        except BudgetExceededError as error:
-            raise LedgerError(f"{where}: the charges are above the budget ({error})") from None
-        except (HockeystickError, ValueError, RecursionError) as error:
-            raise LedgerError(f"{where} is damaged: {error}") from None
-        self._digest, self._end = digest, self._end + len(line)
-
-    @contextmanager
-    def _opened(self, mode: str) -> Iterator[Any]:
-        try:
-            file = self._path.open(mode)
-        except FileNotFoundError:
-            raise LedgerError(f"{self._path}: no such ledger; use DurableLedger.create") from None
-        except OSError as error:
-            raise LedgerError(f"{self._path}: can't be opened ({error.strerror}): give a ledger's file") from error
-        with file:
-            yield file
+            return f"{getpass.getuser()}@{socket.gethostname()}"
+        except (OSError, KeyError):  # a user without a name
+            return f"user {os.getuid() if hasattr(os, 'getuid') else ''}@{socket.gethostname()}"
+    if not isinstance(who, str) or not who or not _is_text(who):
+        raise InvalidArgumentError("who", who, "is not a name", "give a non-empty string of printable text")
+    return who
 
 
-def _line(body: dict[str, Any], previous: str) -> tuple[bytes, str]:
-    """The line of ``body`` after the line with digest ``previous``, and its own digest."""
-    text = json.dumps(body, allow_nan=False)
-    digest = hashlib.sha256((previous + text).encode()).hexdigest()
-    return json.dumps({"digest": digest, **body}).encode() + b"\n", digest
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
-def _body(line: bytes, previous: str) -> tuple[dict[str, Any], str]:
-    """The body and the digest of a line, which must be byte for byte what ``_line`` makes of that body."""
-    body = dict(event_json.mapping(json.loads(line), "line"))
-    body.pop("digest", None)
-    expected, digest = _line(body, previous)
-    if line != expected:
-        raise GraphError("it does not follow from the lines before it")
-    return body, digest
+def _budget(header: str, where: str) -> PrivacyFilter:
+    try:
+        plain = event_json.mapping(json.loads(header), "head")
+        event_json.check_keys(plain, {"schema_version", "filter"}, {"schema_version", "filter"}, "head")
+        if plain["schema_version"] != SCHEMA_VERSION:
+            raise GraphError(f"schema_version {plain['schema_version']!r} is not {SCHEMA_VERSION}")
+        return filter_from_json(plain["filter"])
+    except (HockeystickError, ValueError, RecursionError) as error:
+        raise LedgerError(f"{where}: its head is damaged: {error}") from None
+
+
+def _charge(row: Row, at: str = "") -> StoredCharge:
+    keys = {"number", "event", "count", "note", "who", "when"}
+    try:
+        plain = event_json.mapping(json.loads(row.text), "charge")
+        event_json.check_keys(plain, keys, keys, "charge")
+        if plain["number"] != row.number or not all(isinstance(plain[name], str) for name in ("note", "who", "when")):
+            raise GraphError(f"expected charge {row.number} with a note, who and when")
+        event = _event(json.dumps(plain["event"]))
+        count = validate.integer("count", plain["count"], low=1)
+    except (HockeystickError, ValueError, RecursionError) as error:
+        raise LedgerError(f"{at} is damaged: {error}") from None
+    return StoredCharge(row.number, event, count, plain["note"], plain["who"], plain["when"], row.digest)
 
 
 @lru_cache(maxsize=4096)
@@ -273,12 +406,19 @@ def _fresh(budget: PrivacyFilter) -> PrivacyFilter:
     return type(budget)(**{name: getattr(budget, name) for name in _fields(type(budget))})
 
 
-def _filter_to_json(budget: PrivacyFilter) -> dict[str, Any]:
+def filter_to_json(budget: PrivacyFilter) -> dict[str, Any]:
+    """Returns the parameters of a filter; what was spent is not among them."""
     values = {name: getattr(budget, name) for name in _fields(type(budget))}
     return {"type": type(budget).__name__, **values, "adjacency": budget.adjacency.value}
 
 
-def _filter_from_json(data: object) -> PrivacyFilter:
+def filter_from_json(data: object) -> PrivacyFilter:
+    """Returns the filter that ``filter_to_json`` wrote.
+
+    Raises:
+      GraphError: it is not one.
+      InvalidArgumentError: a parameter is outside its domain.
+    """
     given = dict(event_json.mapping(data, "filter"))
     name = given.pop("type", None)
     cls = _FILTERS.get(name) if isinstance(name, str) else None
@@ -287,14 +427,3 @@ def _filter_from_json(data: object) -> PrivacyFilter:
     event_json.check_keys(given, set(_fields(cls)), set(_fields(cls)), "filter")
     given["adjacency"] = Adjacency(given["adjacency"])
     return cls(**given)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a new name in ``folder`` survive a crash; Windows has no such call and needs none."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -229,6 +229,10 @@ class PrivacyFilter(ABC):
         }
         return left | {"failure_delta": rounded(exact(self.failure_delta) - self._failed, up=False)}
 
+    def total(self) -> dict[str, float]:
+        """Returns each budget before anything was spent, by the names of ``remaining``."""
+        return self._budgets() | {"failure_delta": self.failure_delta}
+
     def event(self, *, delta: float | None = None) -> PrivacyEvent:
         """Returns the whole interaction as one event, for composition with others once it is over.
 

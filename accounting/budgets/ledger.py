@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets import odometer
+from hockeystick.accounting.budgets.durable_ledger import DurableLedger
 from hockeystick.accounting.budgets.filters import PrivacyFilter
 from hockeystick.accounting.budgets.odometer import OdometerReading
 from hockeystick.accounting.budgets.renyi_filter import renyi_charges
@@ -53,6 +54,12 @@ class Ledger:
     >>> ledger.guarantee() == plan.guarantee()
     True
     """
+
+    create = DurableLedger.create
+    """A new ledger for real spending, in a file or a database: see :meth:`DurableLedger.create`."""
+
+    open = DurableLedger.open
+    """The ledger in a file or a database: see :meth:`DurableLedger.open`."""
 
     def __init__(self, plan: AccountantGraph) -> None:
         self._plan = plan

@@ -44,7 +44,7 @@ from filelock import FileLock
 from scipy import special
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
-from hockeystick.accounting.budgets.durable_ledger import LedgerError
+from hockeystick.accounting.budgets.stores.rows import LedgerError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.drawing.draws import Progress
 from hockeystick.audits.sequential.audit import Carried, Run

@@ -26,6 +26,7 @@ from hockeystick._cli.commands.completion import completion_command
 from hockeystick._cli.commands.demo import demo_command
 from hockeystick._cli.commands.graph import graph_command
 from hockeystick._cli.commands.kl import kl_command
+from hockeystick._cli.commands.ledger import ledger_command
 from hockeystick._cli.commands.release import release_command
 from hockeystick._cli.commands.replay import replay_command
 from hockeystick._cli.commands.report import report_command
@@ -177,6 +178,7 @@ for _command in (
     demo_command,
     graph_command,
     kl_command,
+    ledger_command,
     release_command,
     replay_command,
     report_command,

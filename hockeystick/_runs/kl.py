@@ -15,7 +15,8 @@ from attrs import frozen
 
 from hockeystick._files.symbol_tables import Records, Reference
 from hockeystick._runs.guarantee_entries import drawn_content
-from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick._runs.ledgers import charging
+from hockeystick.accounting import DurableLedger, Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
@@ -86,15 +87,17 @@ class Randomness:
         coins_name: The seed of the coins, in words.
         noise: The noise of published values.
         seed: The seed of a simulation; None for a release.
+        ledger: What a release is charged to; None for nothing.
     """
 
     coins: np.random.Generator
     coins_name: str
     noise: Noise
     seed: int | None
+    ledger: DurableLedger | None = None
 
     @classmethod
-    def of(cls, seed: int | None) -> Randomness:
+    def of(cls, seed: int | None, ledger: DurableLedger | None = None) -> Randomness:
         """Returns the randomness of a simulation with a seed, or of a release for None.
 
         Raises:
@@ -102,7 +105,7 @@ class Randomness:
         """
         if seed is None:
             entropy = np.random.SeedSequence().entropy
-            return cls(np.random.default_rng(entropy), f"{entropy:#x}", ReleaseNoise(), None)
+            return cls(np.random.default_rng(entropy), f"{entropy:#x}", ReleaseNoise(), None, ledger)
         coins, noise = np.random.default_rng(seed).spawn(2)
         return cls(coins, f"from the seed {seed}", SimulationNoise(noise), seed)
 
@@ -190,13 +193,13 @@ def estimate_content(
     lam, average = question.multiplier, estimator.average
     content = plan_content(estimator, question) | randomness.mode() | {"coins": randomness.coins_name}
     if isinstance(estimator, TrustedKL):
-        value = estimator.release(data, noise=randomness.noise).estimate
+        value = estimator.release(data, noise=randomness.noise, **charging(randomness.ledger, "kl")).estimate
         published: dict[str, Any] = {"estimate": value}
     elif isinstance(estimator, AggregatedKL):
-        pair = estimator.release(data, noise=randomness.noise)
+        pair = estimator.release(data, noise=randomness.noise, **charging(randomness.ledger, "kl"))
         value, published = pair.estimate(lam).estimate, {"logs": pair.logs, "ratios": pair.ratios}
     else:
-        counts = _noisy_counts(estimator, data, randomness.noise)
+        counts = _noisy_counts(estimator, data, randomness)
         value, spreads = float(estimates(average, counts, lam)), _spreads(estimator, counts, question)
         names = [reference.symbols[i] for i in average.symbols]
         content |= {"noise_deviation": spreads[0], "sampling_deviation": spreads[1]}
@@ -208,10 +211,11 @@ def estimate_content(
     }
 
 
-def _noisy_counts(estimator: DistributedKL, data: ClientCounts, noise: Noise) -> FloatArray:
+def _noisy_counts(estimator: DistributedKL, data: ClientCounts, randomness: Randomness) -> FloatArray:
+    noise = randomness.noise
     if isinstance(noise, SimulationNoise):  # the sum of all shares at once
         return np.asarray(estimator.simulate(data, noise.rng, 1)[0])
-    return estimator.release(data, noise=noise).counts
+    return estimator.release(data, noise=noise, **charging(randomness.ledger, "kl")).counts
 
 
 def _noise_deviation(estimator: Estimator, multiplier: float) -> float | None:
@@ -326,12 +330,15 @@ def watch_content(
 
     Raises:
         InvalidArgumentError: The budget is for fewer windows, or the data do not fit.
+        BudgetExceededError: The ledger has no room for the watch; nothing was charged.
     """
     if isinstance(watch, DriftMonitor):
         check_windows(records, watch.windows)
     content = (
         watch_plan(watch, question, records.client_records()) | randomness.mode() | {"coins": randomness.coins_name}
     )
+    if randomness.ledger is not None:  # the whole watch at once: a ledger does not know that windows share no record
+        randomness.ledger.reserve(watch.graph().guarantee().event, note="hockeystick kl")
     rows: list[dict[str, Any]] = []
     if isinstance(watch, DriftMonitor):
         session = watch.start(noise=randomness.noise)

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from hockeystick._runs.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
 from hockeystick._runs.lazy_streams import Stream, domain_of
+from hockeystick._runs.ledgers import charging
+from hockeystick.accounting import DurableLedger
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import ClosedFormSampler, TangentSampler
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, RegressionLosses, checked_losses
@@ -37,6 +39,7 @@ def run_experts(
     variant: Variant,
     clip: bool,
     seed: int | None,
+    ledger: DurableLedger | None = None,
     progress: Progress,
 ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
     """Calibrates the learner of experts, runs it on a stream, and returns the content of the result and the actions.
@@ -48,6 +51,7 @@ def run_experts(
         variant: "l2p" or "dartboard".
         clip: Whether to clip losses to [0, 1] instead of refusing others.
         seed: The seed of a simulation; None for a release, with secure noise.
+        ledger: What a release is charged to; None for nothing.
         progress: Called with the current step.
 
     Raises:
@@ -63,7 +67,7 @@ def run_experts(
     content = _calibrated(learner, stream, epsilon, delta)
     if noise is not None:
         progress("releasing")
-        released = learner.release(stream.losses, noise=noise)
+        released = learner.release(stream.losses, noise=noise, **charging(ledger, "run lazy-experts"))
         return {**content, **_withheld(released.switches, "best_expert")}, released.actions
     progress("simulating")
     run = learner.run(stream.losses, np.random.default_rng(seed))
@@ -84,6 +88,7 @@ def run_convex(
     delta: float,
     adversary: str,
     seed: int | None,
+    ledger: DurableLedger | None = None,
     progress: Progress,
 ) -> tuple[dict[str, Any], npt.NDArray[Any]]:
     """Calibrates the learner of convex losses and runs it; the other arguments are those of :func:`run_experts`.
@@ -110,7 +115,7 @@ def run_convex(
     content = _calibrated(learner, stream, epsilon, delta)
     if noise is not None:
         progress("releasing")
-        released = learner.release(losses, noise=noise)
+        released = learner.release(losses, noise=noise, **charging(ledger, "run lazy-convex"))
         return {**content, **_withheld(released.switches, "best_point")}, released.actions
     progress("simulating")
     run = learner.run(losses, np.random.default_rng(seed))

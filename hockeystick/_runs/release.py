@@ -12,7 +12,8 @@ import numpy as np
 from attrs import asdict, frozen
 
 from hockeystick._runs.guarantee_entries import drawn_content
-from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
+from hockeystick._runs.ledgers import charging
+from hockeystick.accounting import DurableLedger
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.queries.query_release import Queries, QueryRelease, ReleasedQueries
@@ -102,22 +103,6 @@ def _column(column: PublicColumn) -> dict[str, Any]:
     }
 
 
-def opened(ledger: str) -> DurableLedger:
-    """Returns the ledger in a file, after checking its neighbouring relation before any record is read.
-
-    Raises:
-        LedgerError: It can't be read, or is damaged.
-        UnsupportedAdjacencyError: It is for another relation.
-    """
-    found = DurableLedger.open(ledger)
-    if found.adjacency is not Adjacency.REPLACE_ONE:
-        raise UnsupportedAdjacencyError(
-            f"--ledger {ledger} is for {found.adjacency.value}, but a release publishes the number of records, which "
-            "is public under replace-one only; create it with PureFilter(E, adjacency=Adjacency.REPLACE_ONE)"
-        )
-    return found
-
-
 def released(
     plan: QueryRelease, table: FloatArray, *, seed: int | None, ledger: DurableLedger | None, progress: Progress
 ) -> ReleasedQueries:
@@ -135,8 +120,7 @@ def released(
         SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
-    note = None if ledger is None else "hockeystick release"
-    return plan.release(table, ledger=ledger, name=note, noise=noise, progress=progress)
+    return plan.release(table, noise=noise, progress=progress, **charging(ledger, "release"))
 
 
 def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,
     Given,
+    ledger_option,
     need,
     option,
     output_options,
@@ -90,6 +91,7 @@ _mode = together(
     option("--records-each R", Count(1), "With --plan: records per client, and window if any."),
     seed_option(),
     release_option("Use secure noise, to publish the result."),
+    ledger_option(),
     output_options(),
 )
 
@@ -185,8 +187,9 @@ def _planned(given: Given) -> dict[str, Any]:
 
 def _ran(given: Given, progress: Progress) -> dict[str, Any]:
     from hockeystick._runs import kl as run_kl
+    from hockeystick._runs.ledgers import opened
 
-    randomness = run_kl.Randomness.of(seed_of(given))
+    randomness = run_kl.Randomness.of(seed_of(given), opened(given["ledger"]))
     reference, question = _reference(given), _question(given)
     progress("reading the records")
     records = _records(given, reference)

@@ -15,6 +15,7 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     flag,
+    ledger_option,
     need,
     option,
     output_options,
@@ -106,11 +107,7 @@ _mode = together(
     option("--records N", Count(1), "With --plan: the number of records."),
     flag("--simulate", "Use simulated noise, for a trial that must not be published."),
     seed_option("--simulate"),
-    option(
-        "--ledger FILE",
-        FileName("state", beside=(".lock",)),
-        "A durable ledger, which is charged before any noise is drawn.",
-    ),
+    ledger_option(""),
     option("--answers FILE", FileName("output"), "Write the answers to the cover's queries, as CSV."),
     option("--synthetic FILE", FileName("output"), "Write synthetic records, as CSV."),
     option("--rows M", Count(1), "With --synthetic: the number of synthetic records. Default: the number of records."),
@@ -172,8 +169,9 @@ def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
 def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQueries, Any]:
     from hockeystick._files.release_table import read_columns
     from hockeystick._runs import release as run_release
+    from hockeystick._runs.ledgers import opened
 
-    ledger = None if given["ledger"] is None else run_release.opened(given["ledger"])
+    ledger = opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
     question, columns = _question(given), _columns(given)
     table = read_columns("--data", given["data"], given["column"])

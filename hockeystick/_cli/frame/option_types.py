@@ -146,6 +146,19 @@ class FileName(click.ParamType):  # type: ignore[type-arg]  # generic from click
         return [CompletionItem(incomplete, type="file")]
 
 
+class LedgerPlace(FileName):
+    """The file of a ledger, or the URL of a database; no result may replace the file."""
+
+    name = "ledger"
+
+    def __init__(self) -> None:
+        super().__init__("state", beside=("-journal",))
+
+    def files(self, value: str) -> list[str]:
+        """Returns the files that a value of the option names."""
+        return [] if "://" in value else super().files(value)
+
+
 class DataText(FileName):
     """JSON, or the name of a file that holds it or an array; see ``hockeystick._files.named_callables.load_data``."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, together
+from hockeystick._cli.frame.option_types import Command, Count, FileName, LedgerPlace, Real, together
 
 Given = dict[str, Any]
 """The options of one call by name; None for an option that was not given."""
@@ -69,6 +69,12 @@ def release_option(words: str) -> Callable[[Command], Command]:
     return flag("--release", words)
 
 
+def ledger_option(needed: str = "With --release: ") -> Callable[[Command], Command]:
+    """``--ledger``."""
+    words = "a ledger (see hockeystick ledger) that is charged before any noise is drawn."
+    return option("--ledger FILE|URL", LedgerPlace(), needed + words if needed else words.capitalize())
+
+
 def output_options() -> Callable[[Command], Command]:
     """``--json``, ``--html`` and ``--markdown``, passed on as ``json_file`` and so on."""
     return together(
@@ -114,7 +120,9 @@ def refuse_with_plan(given: Given, *names: str) -> None:
 
 
 def refuse_seeded_release(given: Given) -> None:
-    """Raises a usage error if a release was given a seed."""
+    """Raises a usage error if a release was given a seed, or a simulation a ledger."""
+    if not given["release"]:
+        refuse(given, "needs --release: only a release costs anything", "ledger")
     if given["release"] and given["seed"] is not None:
         raise click.UsageError("--release can't be combined with --seed: reproducible noise can be subtracted again")
 

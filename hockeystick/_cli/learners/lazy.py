@@ -17,6 +17,7 @@ from hockeystick._cli.frame.shared_options import (
     SHARE,
     Given,
     flag,
+    ledger_option,
     need,
     option,
     output_options,
@@ -63,6 +64,7 @@ def _shared(losses: str) -> Callable[[Command], Command]:
         option("--delta D", SHARE, "The δ of the guarantee.", required=True),
         seed_option(),
         release_option("Run with secure noise, so that the actions may be published."),
+        ledger_option(),
         option("--actions FILE.npy", FileName("output"), "Write the action of every round."),
         flag("--clip", "Clip losses that are too large instead of refusing them."),
         option("--rounds T", Count(1), "With --plan: the number of rounds, one per person."),
@@ -160,11 +162,13 @@ def lazy_experts(**given: Any) -> int:
     def played(progress: Callable[[str], None]) -> Any:
         from hockeystick._runs.lazy import run_experts
         from hockeystick._runs.lazy_streams import experts_dataset, experts_file
+        from hockeystick._runs.ledgers import opened
 
         name = given["dataset"]
         return run_experts(
             experts_file(given["losses"]) if name is None else experts_dataset(name),
             seed=seed_of(given),
+            ledger=opened(given["ledger"]),
             progress=progress,
             **picked(given, "epsilon", "delta", "variant", "clip"),
         )
@@ -223,6 +227,7 @@ def lazy_convex(**given: Any) -> int:
     def played(progress: Callable[[str], None]) -> Any:
         from hockeystick._runs.lazy import run_convex
         from hockeystick._runs.lazy_streams import convex_dataset, convex_file
+        from hockeystick._runs.ledgers import opened
 
         name = given["dataset"]
         return run_convex(
@@ -230,6 +235,7 @@ def lazy_convex(**given: Any) -> int:
             if name is None
             else convex_dataset(name),
             seed=seed_of(given),
+            ledger=opened(given["ledger"]),
             progress=progress,
             **picked(given, "domain", "radius", "lipschitz", "epsilon", "delta", "adversary"),
         )
@@ -256,7 +262,7 @@ _PLAN_ONLY = (
     "user_batch",
     "view",
 )
-_RUN_ONLY = ("losses", "dataset", "epsilon", "seed", "release", "actions", "clip")
+_RUN_ONLY = ("losses", "dataset", "epsilon", "seed", "release", "ledger", "actions", "clip")
 
 
 def _switching(given: Given) -> Given:

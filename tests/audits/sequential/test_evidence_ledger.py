@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.budgets.durable_ledger import LedgerError
+from hockeystick.accounting.budgets.stores.rows import LedgerError
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.sequential import evidence_ledger as module
 from hockeystick.audits.sequential.events import FixedEvents

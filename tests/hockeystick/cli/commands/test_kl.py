@@ -18,6 +18,7 @@ from command_line import assert_refused
 import hockeystick.mechanisms.randomness.noise
 from hockeystick._files.symbol_tables import read_records, read_reference
 from hockeystick._runs.kl import Randomness, bits
+from hockeystick.accounting import Adjacency, DurableLedger, PureFilter, RDPFilter
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic
 from hockeystick.learners.divergence.distributed import DistributedKL, estimates
@@ -184,6 +185,32 @@ def test_a_release_is_published(tables: list[str], monkeypatch: pytest.MonkeyPat
         )
     assert found[0]["coins"] != found[1]["coins"]
     assert run(*tables, *TARGET, "--release").stdout.startswith("released: KL = ")
+
+
+def test_a_release_is_charged_to_a_ledger(tables: list[str], tmp_path: Path) -> None:
+    kinds: tuple[list[str], ...] = (
+        [],
+        ["--model", "aggregated"],
+        ["--model", "dist"],
+        WATCH,
+        [*WATCH, "--alarms", "1"],
+    )
+    for number, more in enumerate(kinds):
+        budget = RDPFilter.for_target(3.0, 1e-5, adjacency=Adjacency.REPLACE_ONE)
+        ledger = DurableLedger.create(tmp_path / f"{number}.db", budget)
+        words = [*tables, *TARGET, *more, "--release", "--ledger", str(tmp_path / f"{number}.db")]
+        found = run(*words)
+        assert found.exit_code == 0, found.stderr
+        charges = ledger.charges()
+        assert len(charges) == 1 and charges[0].note == "hockeystick kl"
+        again = run(*words)
+        assert again.exit_code == 2 and "is left" in again.stderr and again.stdout == ""
+        assert ledger.charges() == charges
+    before = ledger.charges()
+    assert_refused(run(*tables, *TARGET, "--ledger", str(tmp_path / "0.db")), "--ledger needs --release")
+    DurableLedger.create(tmp_path / "other.db", PureFilter(3.0))
+    assert_refused(run(*tables, *TARGET, "--release", "--ledger", str(tmp_path / "other.db")), "replace-one")
+    assert ledger.charges() == before
 
 
 def test_a_release_needs_secure_noise(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from command_line import assert_refused, strict_json
 
 import hockeystick.mechanisms.randomness.noise
 from hockeystick._runs.bundled_data import DATA, classifier_errors, logistic_losses
+from hockeystick.accounting import Adjacency, DurableLedger, RDPFilter
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import Ball, exact_loss, paper_epsilon
 from hockeystick.learners.lazy.theory.actions_view import actions_epsilon
@@ -362,8 +363,10 @@ def test_logistic_regression_on_real_people() -> None:
 
 def test_a_release_reports_only_what_the_guarantee_covers(losses: Path, tmp_path: Path) -> None:
     actions = tmp_path / "played.npy"
-    args = ["lazy-experts", "--losses", str(losses), *TARGET, "--release"]
+    ledger = DurableLedger.create(tmp_path / "l.db", RDPFilter.for_target(3.0, 1e-5, adjacency=Adjacency.REPLACE_ONE))
+    args = ["lazy-experts", "--losses", str(losses), *TARGET, "--release", "--ledger", str(tmp_path / "l.db")]
     result = run(*args, "--json", "-", "--actions", str(actions))
+    assert [charge.note for charge in ledger.charges()] == ["hockeystick run lazy-experts"]
 
     assert result.exit_code == 0 and "warning" not in result.stderr and "released: ε ≤ " in result.stderr
     found = strict_json(result.stdout)

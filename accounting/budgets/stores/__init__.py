@@ -1,0 +1,1 @@
+"""Stores of durable ledgers: a SQLite file, or a PostgreSQL database."""

@@ -1,0 +1,75 @@
+"""The text files that kept durable ledgers in earlier versions, read for the last time.
+
+The file has one JSON object a line: the filter first, then the charges. Every line has a SHA-256 of itself and of the
+digest before. A last line without its end counts as spent if it is whole: a lost end must not give a charge back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from hockeystick.accounting.budgets.stores.rows import LedgerError
+from hockeystick.accounting.errors import GraphError
+from hockeystick.accounting.events import event_json
+
+_MOST = 1 << 30  # bytes
+_CHARGE = {"number", "event", "count", "note"}
+
+
+def read_text_ledger(path: Path) -> tuple[object, list[dict[str, Any]]]:
+    """Returns the filter in JSON and the bodies of all charges, after checking every digest.
+
+    Raises:
+      LedgerError: it can't be read, is not such a file, or is damaged.
+    """
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST:
+            raise LedgerError(f"{path} is not a ledger of an earlier version: give its text file")
+        raw = path.read_bytes()
+    except OSError as error:
+        raise LedgerError(f"{path} can't be read ({error.strerror})") from None
+    lines = raw.split(b"\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    header, charges, digest = None, [], ""
+    for number, line in enumerate(lines):
+        whole = number < len(lines) - 1 or raw.endswith(b"\n")
+        try:
+            body, digest = _body(line, digest)
+            if number:
+                event_json.check_keys(body, _CHARGE, _CHARGE, "charge")
+                if body["number"] != number:
+                    raise GraphError(f"expected charge {number}")
+                charges.append(body)
+            else:
+                event_json.check_keys(body, {"schema_version", "filter"}, {"schema_version", "filter"}, "first line")
+                if body["schema_version"] != 1:
+                    raise GraphError(f"schema_version {body['schema_version']!r} is not 1")
+                header = body["filter"]
+        except (ValueError, RecursionError) as error:
+            if not whole and _is_start(line):
+                break  # what a crash left of a line: it was never followed by a draw
+            raise LedgerError(f"{path}: line {number + 1} is damaged: {error}") from None
+    if header is None:
+        raise LedgerError(f"{path}: it has no first line, so nothing was ever charged: make a new ledger")
+    return header, charges
+
+
+def _is_start(line: bytes) -> bool:
+    """Whether bytes may be the beginning of a line, and are not a whole one."""
+    start = b'{"digest": "'
+    return line[: len(start)] == start[: len(line)] and not line.rstrip().endswith(b"}")
+
+
+def _body(line: bytes, previous: str) -> tuple[dict[str, Any], str]:
+    """Returns the body and the digest of a line, which must be byte for byte what its body makes."""
+    body = dict(event_json.mapping(json.loads(line), "line"))
+    body.pop("digest", None)
+    text = json.dumps(body, allow_nan=False)
+    digest = hashlib.sha256((previous + text).encode()).hexdigest()
+    if line != json.dumps({"digest": digest, **body}).encode():
+        raise GraphError("it does not follow from the lines before it")
+    return body, digest
