@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 
 _FINE = 0.01  # of a deviation: the step is at least this, once there are many copies
 _START = 128  # steps to the value farthest from 0
-_BELOW, _ABOVE = 8.0, 12.0  # deviations in the window; above, also as many of the largest value
+_BELOW, _ABOVE = 10.0, 12.0  # deviations in the window
+_JUMPS = 24.0  # of the value farthest from 0, in the window besides: sums of few copies are far from normal
 _LEAST = 1e-290  # masses below it have lost their relative accuracy
 _SHARE = 1e-3  # of the result, that the mass above the window may have
 _NOTHING = 1e-40  # a mean excess for which no wider window is tried
@@ -69,8 +70,8 @@ def _excess(
         while step < _FINE * spread:
             law, first = _coarser(law, first)
             step, off = 2 * step, off + 4 * U  # two sums
-        low = math.floor((size * mean - _BELOW * spread) / step)
-        high = math.ceil((size * mean + wide * (_ABOVE * spread + 2 * _ABOVE * reach)) / step)
+        low = math.floor((size * mean - _BELOW * spread - _JUMPS * reach) / step)
+        high = math.ceil((size * mean + wide * (_ABOVE * spread + _JUMPS * reach)) / step)
         if low > first:
             moved = min(low - first, len(law) - 1)
             law[moved] = law[: moved + 1].sum()

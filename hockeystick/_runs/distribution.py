@@ -164,6 +164,27 @@ def plan_content(
     }
 
 
+def shuffled_content(learner: OnlineDistribution, *, answers: int, delta: float | None) -> dict[str, Any] | None:
+    """Returns the central ε of all messages after a trusted shuffler, or why there is none; None without a δ."""
+    if delta is None:
+        return None
+    content = {"delta": delta, "reports": learner.horizon, "epsilon": None, "method": None, "reason": None}
+    if answers > 1:
+        return content | {"reason": "a person sends several messages"}
+    try:
+        guarantee = learner.shuffled_graph().guarantee()
+    except InvalidArgumentError as error:
+        of = {"local": "a message", "channels": "contexts"}
+        return content | {"reason": f"{of.get(error.argument, error.argument)} {error.reason}"}
+    found = guarantee.epsilon(delta)
+    return content | {
+        "epsilon": found.upper,
+        "method": found.method,
+        "adjacency": guarantee.adjacency.value,
+        "assumptions": guarantee.assumptions,
+    }
+
+
 def printed_claim(
     models: Models, channel: str, *, rounds: int, epsilon: float, delta: float
 ) -> tuple[PrintedMessage | None, str | None]:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.distribution.channels.all_channels import OneBit
@@ -143,6 +143,17 @@ class InteractiveDistribution:
     def graph(self) -> AccountantGraph:
         """Returns the plan; a message costs as much as with uniformly drawn candidates."""
         return self.learner.graph()
+
+    def shuffled_graph(self) -> AccountantGraph:
+        """Refuses, as no shuffler can hide messages on which the server's next question depends.
+
+        Raises:
+            UnsupportedEventError: always.
+        """
+        raise UnsupportedEventError(
+            "the candidate of a message depends on earlier messages, which no shuffler hid: "
+            "use an OnlineDistribution, whose devices draw it"
+        )
 
     def simulate(
         self,

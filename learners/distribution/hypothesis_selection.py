@@ -197,6 +197,16 @@ class HypothesisSelection:
             .post("selection", reads=["estimates"])
         )
 
+    def shuffled_graph(self) -> AccountantGraph:
+        """Returns the plan of those who see the selection, or the messages after a shuffler that mixes each batch.
+
+        The ε is central, under replace-one. All messages can be sent at the same time, and a person is in one batch.
+
+        Raises:
+            InvalidArgumentError: messages without a finite pure ε.
+        """
+        return self.learner.shuffled_graph()
+
     def expected_distance(self) -> float:
         """Returns a bound on the expected total variation of the estimate of a batch, if the truth is a candidate.
 

@@ -91,6 +91,8 @@ class OnlineDistribution:
         >>> learner = OnlineDistribution.build(candidates, rounds=1000, epsilon=1.0)
         >>> round(learner.graph().guarantee().epsilon(0.0).upper, 6)
         1.0
+        >>> print(f"{learner.shuffled_graph().guarantee().epsilon(1e-6):.3f}")  # after a trusted shuffler
+        0.149
         >>> runs = learner.simulate(1, np.random.default_rng(1), 20)  # candidate 1 is the truth
         >>> bool(runs.risk.mean() < learner.risk_bound())
         True
@@ -157,6 +159,25 @@ class OnlineDistribution:
         length = integer("rounds", self.horizon if rounds is None else rounds, low=1)
         each = integer("answers", answers, low=1, high=length)
         return self.channels[0].graph(users=-(-length // each), answers=each)
+
+    def shuffled_graph(self, *, rounds: int | None = None) -> AccountantGraph:
+        """Returns the plan of those who see all messages, or the server's last state, after a trusted shuffler.
+
+        The ε is central, under replace-one, and beside the local one of ``graph``: a person's label may be any other.
+        Each person sends one message. Predictions that are published between the rounds depend on the order of the
+        messages, so that only the local ε holds for those who see them. The bound is a ``Shuffled`` event.
+
+        Args:
+            rounds: The number of rounds, the horizon by default.
+
+        Raises:
+            InvalidArgumentError: a number that is not an integer >= 2, several contexts, which may depend on earlier
+                messages, or messages without a finite pure ε.
+        """
+        if len(self.channels) > 1:
+            reason = "are several, and the context of a round may depend on earlier messages, which no shuffler hid"
+            raise InvalidArgumentError("channels", len(self.channels), reason, "use a learner of one context")
+        return self.channels[0].shuffled_graph(users=self.horizon if rounds is None else rounds)
 
     def worst_case_neighbours(self) -> tuple[AnyIntArray, AnyIntArray]:
         """Returns the labels of two neighbouring runs, shape (horizon,), in the first context.

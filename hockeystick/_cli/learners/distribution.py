@@ -8,7 +8,7 @@ import click
 
 from hockeystick._cli.frame.destinations import result_files
 from hockeystick._cli.frame.ending import conclude, working
-from hockeystick._cli.frame.option_types import Count, FileName, private_file, together
+from hockeystick._cli.frame.option_types import Count, FileName, Real, private_file, together
 from hockeystick._cli.frame.shared_options import Given, mode_options, option, picked, refuse_with_plan, target_options
 
 _CHANNELS = ("auto", "one-bit", "laplace-one", "laplace-all", "gaussian-all", "krr")
@@ -44,6 +44,11 @@ _learner = together(
         "The update rule; printed: the published algorithm with its sensitivity corrected.",
         default="tuned",
     ),
+    option(
+        "--shuffle-delta D",
+        Real(0.0, 1.0, low_open=True, high_open=True),
+        "Also state the central ε at this δ, of all messages after a trusted shuffler.",
+    ),
     option("--answers N", Count(1), "The number of rounds in which the same person sends a message.", default=1),
 )
 _play = together(
@@ -68,12 +73,16 @@ def online_distribution(**given: Any) -> int:
     rounds of the KL divergence of the prediction from the true distribution) with its bound, the certified ε, and the
     claimed and the actual ε of the published noise for these models.
 
+    With --shuffle-delta the report also has the central ε of those who see the messages only after a trusted shuffler
+    has mixed those of all rounds, and no prediction before.
+
     By default labels are drawn from the model --truth. With --labels and without --truth, predictions are compared with
     the frequencies of these labels.
 
     \b
     Examples:
       hockeystick run online-distribution --models half-uniform --experts 16 --rounds 1e5 --epsilon 1
+      hockeystick run online-distribution --models poisson --rounds 1e5 --epsilon 1 --shuffle-delta 1e-6 --plan
       hockeystick run online-distribution --models F.npy --rounds 1e6 --channel laplace-one --epsilon 1 --plan
       hockeystick run online-distribution --models poisson --experts 8 --rounds 1e5 --epsilon 2 --truth 3 --runs 8
 
@@ -91,6 +100,9 @@ def online_distribution(**given: Any) -> int:
         shared = picked(given, "channel", "reference", "epsilon", "delta")
         learner = distribution.learner_of(models, rounds=rounds, rule=given["rule"], **shared)
         content = distribution.plan_content(models, learner, answers=given["answers"], **shared)
+        content["shuffled"] = distribution.shuffled_content(
+            learner, answers=given["answers"], delta=given["shuffle_delta"]
+        )
         if not given["plan"]:
             content |= distribution.play(
                 models,

@@ -54,6 +54,19 @@ def _privacy(result: Result) -> Facts:
         result,
         ("for", f"{who}; {result['adjacency']}: any label against any other"),
         target=f"{requested(result)}, for each message",
+    ) + _shuffled(result.get("shuffled"))
+
+
+def _shuffled(found: Result | None) -> Facts:
+    """The central ε after a trusted shuffler, if it was asked for."""
+    if found is None:
+        return ()
+    if found["epsilon"] is None:
+        return (("shuffled", Mark(f"no central ε: {found['reason']}", "doubt")),)
+    central = f"central ε ≤ {upper(found['epsilon'])} at δ = {exact(found['delta'])}, {found['adjacency']}"
+    return (
+        ("shuffled", f"{central}; {whole(found['reports'])} messages, method {found['method']}"),
+        *(("if", sentence) for sentence in found["assumptions"]),
     )
 
 

@@ -29,6 +29,8 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise, secure_l
 
 Payload = Literal["bit", "real", "whole", "reals", "label"]
 
+SHUFFLER = "a trusted shuffler hides rounds and senders of all messages, and no prediction is published before"
+
 _WORD = 62  # bits of one uniform draw
 
 
@@ -175,6 +177,19 @@ class Channel(ABC):
         graph = AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True).source("users", size=size)
         reach = SAME if size > 1 else None
         return graph.release("messages", self.event(), reads=["users"], count=count, reach=reach)
+
+    def shuffled_graph(self, *, users: int) -> AccountantGraph:
+        """Returns the plan of a trusted shuffler that publishes one message of each of ``users`` persons, in no order.
+
+        The ε is central, under replace-one: any label of one person against any other. It holds for those who see the
+        messages only after the shuffler, without their rounds, and for what is computed from all of them.
+
+        Raises:
+            InvalidArgumentError: a number that is not an integer >= 2, or messages without a finite pure ε.
+        """
+        size = integer("users", users, low=2)
+        graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, assumptions=(SHUFFLER,)).source("users")
+        return graph.release("shuffled messages", accounting.Shuffled(self.event(), size), reads=["users"])
 
     def check_context(self, context: object) -> None:
         """Raises an error for a context that is given and is not that of the levels."""

@@ -66,6 +66,18 @@ def test_the_mean_excess_of_fair_coins_is_that_of_the_central_term(bits):
     assert math.exp(central) * (1 - 1e-6) <= found <= math.exp(central) * 1.002
 
 
+@pytest.mark.parametrize("n", [10**8, 10**8 - 1, 2**26])
+def test_sums_of_very_many_copies_are_near_the_normal_limit(n):
+    """Masses that are cut off among few copies would shift the mean of many."""
+    top, down, rare = 53.6, 53.73, 0.0144
+    values, masses = np.array([top, -down, -0.00245]), np.array([rare, rare, 0.2])
+    mean = float(masses @ values)
+    deviation = math.sqrt(n * (float(masses @ values**2) - mean**2))
+    z = -n * mean / deviation
+    limit = deviation * (stats.norm.pdf(z) - z * stats.norm.sf(z)) / n
+    assert limit * (1 - 1e-4) <= mean_excess(values, masses, n) <= limit * 1.01
+
+
 def test_rare_large_values_above_the_window_are_counted():
     n, q, top = 10**6, 1e-6, 1e6
     found = mean_excess(np.array([top, -2.0]), np.array([q, 1 - q]), n)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from samples import least_mean
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.learners.distribution.adaptive_runs import (
     InteractiveDistribution,
     most_disagreement,
@@ -175,3 +175,9 @@ def test_factories_of_other_objects_are_refused() -> None:
     for rounds in wrong:
         with pytest.raises(InvalidArgumentError):
             list(anytime().epochs(rounds))
+
+
+def test_no_shuffler_hides_messages_on_which_the_next_question_depends() -> None:
+    learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=100, epsilon=1.0)
+    with pytest.raises(UnsupportedEventError, match="depends on earlier messages"):
+        InteractiveDistribution(learner).shuffled_graph()

@@ -236,3 +236,10 @@ def test_failures_keep_their_stated_rate() -> None:
     idle = OnlineDistribution(channels=selection.learner.channels, rate=0.0)
     lost = HypothesisSelection(learner=idle, batches=3).simulate(0, np.random.default_rng(6), 12, block=1000)
     assert (distances(lost.estimate, truth)[:, 0] > 0.3).all() and (far < 0.3).mean() > 0.9
+
+
+def test_each_batch_of_a_selection_has_a_shuffler_of_its_own() -> None:
+    whole = plan(500, batches=3)
+    found = whole.shuffled_graph().guarantee().epsilon(1e-6)
+    assert found == whole.learner.shuffled_graph(rounds=500).guarantee().epsilon(1e-6)
+    assert found.upper > whole.learner.shuffled_graph(rounds=1500).guarantee().epsilon(1e-6).upper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from samples import least_mean
 from scipy import stats
 
+from hockeystick import accounting
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.learners.distribution.channels.all_channels import (
     Channel,
@@ -300,3 +302,53 @@ def test_one_seed_is_one_run() -> None:
     first, second = (learner.simulate(0, np.random.default_rng(1), 2).risk for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert first[0] != first[1]
+
+
+# --- after a trusted shuffler ----------------------------------------------------------------------------------------
+
+
+def test_shuffled_messages_cost_what_their_event_costs_and_less_than_one_alone() -> None:
+    one = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=1000, epsilon=1.0)
+    found = one.shuffled_graph().guarantee()
+    assert found.adjacency is Adjacency.REPLACE_ONE and "trusted shuffler" in found.assumptions[0]
+    bound = found.epsilon(1e-6)
+    # A bit about one of two candidates is no report of two outcomes: the exact law of a thousand bits has 0.1266.
+    assert bound.method == "shuffle-clone" and 0.148 < bound.upper < 0.149
+    assert bound.upper == accounting.epsilon(accounting.Shuffled(one.channels[0].event(), 1000), 1e-6).upper
+    assert one.shuffled_graph(rounds=4000).guarantee().epsilon(1e-6).upper < 0.6 * bound.upper
+    assert found.epsilon(0.0).upper == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("rows", [(0, 1), (1, 0)])
+def test_shuffled_bits_about_two_candidates_are_not_above_the_bound(rows: tuple[int, int]) -> None:
+    """The exact law of three persons' messages, (candidate, bit), against the certificate, for all labels of two."""
+    one = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=3, epsilon=1.0)
+    channel = one.channels[0]
+    assert isinstance(channel, OneBit)
+    chance = np.array([[float(p) for p in column] for column in channel.probabilities()]).T[:2]
+    laws = np.concatenate([chance, 1.0 - chance], axis=1) / 2  # of a label's message, four outcomes
+    worst = 0.0
+    for others in ((0, 0), (0, 1), (1, 1)):
+        law: list[dict[tuple[int, ...], float]] = []
+        for x in rows:
+            found: dict[tuple[int, ...], float] = {}
+            for sent in itertools.product(range(4), repeat=3):
+                mass = math.prod(laws[who, y] for who, y in zip((x, *others), sent, strict=True))
+                found[tuple(sorted(sent))] = found.get(tuple(sorted(sent)), 0.0) + mass
+            law.append(found)
+        worst = max(worst, sum(max(law[0][y] - math.exp(0.2) * law[1][y], 0.0) for y in law[0]))
+    assert 0.0 < worst <= accounting.delta(accounting.Shuffled(channel.event(), 3), 0.2).upper
+
+
+def test_shuffled_messages_of_several_contexts_or_without_pure_epsilon_are_refused() -> None:
+    tables = LabelTable([[[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]]])
+    with pytest.raises(InvalidArgumentError, match="may depend on earlier messages") as raised:
+        OnlineDistribution.build(tables, rounds=10, epsilon=1.0).shuffled_graph()
+    assert raised.value.argument == "channels"
+    with pytest.raises(InvalidArgumentError, match="use the local event itself"):
+        OnlineDistribution.build(
+            LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=10, channel=VectorGaussian, sigma=3.0
+        ).shuffled_graph()
+    one = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=10, epsilon=1.0)
+    with pytest.raises(InvalidArgumentError):
+        one.shuffled_graph(rounds=1)

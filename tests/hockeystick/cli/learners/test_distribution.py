@@ -57,6 +57,39 @@ def test_the_size_of_a_message_is_reported(channel: str, bits: int, index: int, 
     assert (found["bits_per_message"], found["index_bits"], found["bytes_on_wire"]) == (bits, index, sent)
 
 
+def test_a_plan_has_the_central_epsilon_of_shuffled_messages_on_request() -> None:
+    arguments = (*SMALL, "--channel", "one-bit", "--shuffle-delta", "1e-6", "--plan")
+    found = result_of(*arguments)["shuffled"]
+    assert 0.102 < found["epsilon"] < 0.103 and (found["method"], found["reports"]) == ("shuffle-clone", 2000)
+    shown = " ".join(run(*arguments).stdout.split())
+    assert "central ε ≤ 0.1" in shown and "at δ = 1e-06, replace-one; 2,000 messages" in shown
+    assert "no prediction is published before" in shown
+    assert result_of(*SMALL, "--plan")["shuffled"] is None
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (("--answers", "2"), "a person sends several messages"),
+        (("--channel", "gaussian-all", "--delta", "1e-6"), "not known to be ε-DP"),
+    ],
+)
+def test_a_plan_says_why_there_is_no_central_epsilon(more: tuple[str, ...], reason: str) -> None:
+    arguments = (*SMALL, *more, "--shuffle-delta", "1e-6", "--plan")
+    found = result_of(*arguments)["shuffled"]
+    assert found["epsilon"] is None and reason in found["reason"]
+    assert f"no central ε: {found['reason']}" in " ".join(run(*arguments).stdout.split())
+
+
+def test_a_plan_with_contexts_has_no_central_epsilon(tmp_path: Path) -> None:
+    np.save(tmp_path / "F.npy", np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]]]))
+    found = result_of(
+        *("--models", str(tmp_path / "F.npy"), "--rounds", "100", "--epsilon", "1"),
+        *("--shuffle-delta", "1e-6", "--plan"),
+    )["shuffled"]
+    assert found["epsilon"] is None and "may depend on earlier messages" in found["reason"]
+
+
 def test_a_person_who_answers_again_is_charged_again() -> None:
     costs = [result_of(*SMALL, "--channel", "one-bit", "--answers", n, "--plan")["epsilon"] for n in ("1", "5")]
     assert costs == pytest.approx([1.0, 5.0], rel=1e-9) and costs[1] >= 5.0
