@@ -84,6 +84,7 @@ from .events.noise.integer_noise import DiscreteLaplace as DiscreteLaplace
 from .events.noise.integer_noise import Skellam as Skellam
 from .events.noise.staircase import Staircase as Staircase
 from .events.noise.tabulated_noise import IntegerNoise as IntegerNoise
+from .events.sampling.allocation import RandomAllocation as RandomAllocation
 from .events.sampling.averaged_lazy_switch import AveragedSwitchDecision as AveragedSwitchDecision
 from .events.sampling.coins import Assignment as Assignment
 from .events.sampling.coins import InputMix as InputMix
@@ -94,6 +95,7 @@ from .events.sampling.poisson import PoissonSampled as PoissonSampled
 from .events.sampling.replace_one import PoissonSampledReplace as PoissonSampledReplace
 from .events.sampling.replace_one import SampledWithoutReplacement as SampledWithoutReplacement
 from .events.sampling.shuffled import Shuffled as Shuffled
+from .events.sampling.shuffled_batches import ShuffledBatches as ShuffledBatches
 from .events.sampling.truncated_poisson import TruncatedPoissonSampled as TruncatedPoissonSampled
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledNull as TruncatedPoissonSampledNull
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledReplace as TruncatedPoissonSampledReplace

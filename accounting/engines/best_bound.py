@@ -69,6 +69,7 @@ METHODS = (
     *("pld", "contour"),
 )
 _NUMERICAL = ("pld", "contour")
+_OWN = ("gaussian", "kov", "direct", *_NUMERICAL)  # engines of the profile
 # Ways of two methods that are not to be asked for by name:
 _COARSE = "coarse pld"  # a bound of a second direction, good enough where it is far below the first one's
 _FEW_ORDERS = "few orders"  # the same of a schedule
@@ -86,7 +87,8 @@ class Bracket:
       upper: the bound; never below the truth.
       lower: the same quantity rounded down, or None if no bracket was requested. It brackets the *computation* of the
         winning method's curve; it is a lower bound on the mechanism's own ε only where every event is tight.
-      method: the method that gave the least upper end.
+      method: the method that gave the least upper end; in place of an engine of the profile, the name of the bound of
+        the sampling that all parts share: "allocation-exact", "allocation-blocks" or "shuffle-no-amplification".
     """
 
     upper: float
@@ -131,7 +133,8 @@ def epsilon(event: PrivacyEvent, delta: float, *, bracket: bool = False, method:
       1.3676
     """
     _check(event, method)
-    return _epsilon(event_parts.one_step(event), validate.probability("delta", delta), bracket, method)
+    found = _epsilon(event_parts.one_step(event), validate.probability("delta", delta), bracket, method)
+    return found if method else _named(event, found)
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method: str | None = None) -> Bracket:
@@ -156,7 +159,14 @@ def delta(event: PrivacyEvent, epsilon: float, *, bracket: bool = False, method:
     """
     _check(event, method)
     number = validate.real("epsilon", epsilon, low=0.0, allow_inf=True)
-    return _delta(event_parts.one_step(event), number, bracket, method)
+    found = _delta(event_parts.one_step(event), number, bracket, method)
+    return found if method else _named(event, found)
+
+
+def _named(event: PrivacyEvent, found: Bracket) -> Bracket:
+    """The bound by the name of the event's own, where an engine of that bound is the winner."""
+    name = event_parts.bound_name(event) if found.method in _OWN else ""
+    return Bracket(found.upper, found.lower, name) if name else found
 
 
 def _check(event: object, method: str | None) -> None:

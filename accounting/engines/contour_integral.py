@@ -376,8 +376,9 @@ def _resolved(
     inverse = _on_line(law, c, epsilon, None)
     if inverse is not None:
         return inverse, exact
-    if not isinstance(event, (Composed, VisibleMixture)) and (pair := event.pair()) is not None:
-        return _Direct(pair, law, c), True
+    pair = event.pair() if upper else event.pair_below()
+    if not isinstance(event, (Composed, VisibleMixture)) and pair is not None:
+        return _Direct(pair, law, c), event.pair_is_exact()
     aim = aim if exact else max(aim, 1e-7)
     count = _FEWEST
     while True:

@@ -40,13 +40,13 @@ def law_of(event: PrivacyEvent, *, upper: bool = True, tilt: float = 0.0) -> tup
             return GaussianLaw(0.0), True
         inner, exact = law_of(event.event, upper=upper, tilt=tilt)
         return (inner if event.probability == 1.0 else MixtureLaw(event.probability, inner)), exact
-    pair = event.pair()
+    pair = event.pair() if upper else event.pair_below()
     if pair is None:
         raise UnsupportedEventError(f"{event} has no dominating pair of its own, which an inversion needs")
     law = closed_form(pair)
     if law is None:
         return discretised(pair, upper=upper, tilt=tilt), False
-    return law, True
+    return law, event.pair_is_exact()
 
 
 def _side_by_side(parts: list[tuple[Law, int]]) -> list[tuple[Law, int]]:

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import math
 
-from hockeystick.accounting.events.basic.composition import Composed, compose
+from hockeystick.accounting.events.basic.composition import Composed, Parallel, compose
 from hockeystick.accounting.events.basic.declared import Failure
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.basic.given_curves import GaussianDP
 from hockeystick.accounting.events.basic.group_steps import Chain
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
+from hockeystick.accounting.events.sampling.allocation import RandomAllocation
+from hockeystick.accounting.events.sampling.shuffled_batches import ShuffledBatches
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.accounting.numerics.directed_rounding import U
 
 
 def one_step(event: PrivacyEvent) -> PrivacyEvent:
-    """Returns the event with chains of one step replaced by that step: groups alone tell them apart."""
+    """Returns the event with chains of one step replaced by that step, and events by others that they are charged as.
+
+    Groups alone tell them apart.
+    """
+    if isinstance(event, (RandomAllocation, ShuffledBatches)) and (stated := event.restated()) is not event:
+        return one_step(stated)
     if isinstance(event, Chain) and event.length == 1:
         return one_step(event.event)
     if isinstance(event, Composed):
         return compose(*((one_step(part), count) for part, count in event.parts))
+    if isinstance(event, Parallel):
+        return Parallel(tuple(map(one_step, event.branches)))
     return event
+
+
+def bound_name(event: PrivacyEvent) -> str:
+    """Returns the name of the bound by which all parts of the event are charged, if they have one; else ''."""
+    if isinstance(event, (RandomAllocation, ShuffledBatches)):
+        return event.method
+    names = {bound_name(one) for one in event.children()} if isinstance(event, (Composed, Parallel)) else set()
+    return names.pop() if len(names) == 1 else ""
 
 
 def merge_gaussians(event: PrivacyEvent) -> tuple[PrivacyEvent | None, float]:

@@ -21,13 +21,15 @@ _LOSS_OFF = 32 * U  # what a loss may be off by, in proportion
 _MASS_OFF = 2.0**-42  # and a mass
 
 
-def laws(event: PrivacyEvent) -> tuple[Atoms, ...] | None:
-    """Returns pairs with finitely many losses whose worst is the event's profile; None if it has no such."""
+def laws(event: PrivacyEvent, *, upper: bool = True) -> tuple[Atoms, ...] | None:
+    """Returns pairs with finitely many losses whose worst is the event's profile (or below); None if it has no such."""
     inner = event.inner() if isinstance(event, Spread) else event
     if isinstance(inner, Parallel):
-        found = [branch.pair() for branch in inner.branches]
+        found = [branch.pair() if upper else branch.pair_below() for branch in inner.branches]
+    elif inner is None:
+        return None
     else:
-        found = [None if inner is None else inner.pair()]
+        found = [inner.pair() if upper else inner.pair_below()]
     pairs = tuple(pair for pair in found if isinstance(pair, Atoms))
     return pairs if len(pairs) == len(found) else None
 

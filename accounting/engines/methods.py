@@ -210,20 +210,22 @@ class TwoPoint(Method):
 class Listed(Method):
     """A single event with finitely many losses, by sums over them."""
 
-    laws: tuple[Atoms, ...]
+    merged: PrivacyEvent
     name = "direct"
 
     @classmethod
     def of(cls, merged: PrivacyEvent, failure: float) -> Self | None:
         """Returns the way where the losses are listed; of an event whose Gaussians are merged."""
-        laws = listed_losses.laws(merged)
-        return None if laws is None else cls(failure, laws)
+        return None if listed_losses.laws(merged) is None else cls(failure, merged)
 
     def _epsilon(self, delta: float, upper: bool) -> float:
-        return max(listed_losses.epsilon(law, delta, upper=upper) for law in self.laws)
+        return max(listed_losses.epsilon(law, delta, upper=upper) for law in self._laws(upper))
 
     def _delta(self, epsilon: float, upper: bool) -> float:
-        return max(listed_losses.delta(law, epsilon, upper=upper) for law in self.laws)
+        return max(listed_losses.delta(law, epsilon, upper=upper) for law in self._laws(upper))
+
+    def _laws(self, upper: bool) -> tuple[Atoms, ...]:
+        return listed_losses.laws(self.merged, upper=upper) or ()
 
 
 @frozen(eq=False)

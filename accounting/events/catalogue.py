@@ -34,6 +34,7 @@ from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussi
 from hockeystick.accounting.events.noise.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam
 from hockeystick.accounting.events.noise.staircase import Staircase
 from hockeystick.accounting.events.noise.tabulated_noise import IntegerNoise
+from hockeystick.accounting.events.sampling.allocation import RandomAllocation
 from hockeystick.accounting.events.sampling.averaged_lazy_switch import AveragedSwitchDecision
 from hockeystick.accounting.events.sampling.coins import (
     Assignment,
@@ -45,6 +46,7 @@ from hockeystick.accounting.events.sampling.coins import (
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
 from hockeystick.accounting.events.sampling.shuffled import Shuffled
+from hockeystick.accounting.events.sampling.shuffled_batches import ShuffledBatches
 from hockeystick.accounting.events.sampling.truncated_poisson import (
     TruncatedPoissonSampled,
     TruncatedPoissonSampledNull,
@@ -88,12 +90,14 @@ __all__ = [
     "PrivacyEvent",
     "PrivacyProfile",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "RenyiCurve",
     "RepeatAndSelect",
     "ReportNoisyMax",
     "SampledWithoutReplacement",
     "Shuffled",
+    "ShuffledBatches",
     "Skellam",
     "Staircase",
     "TradeOff",

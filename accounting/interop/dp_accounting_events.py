@@ -11,6 +11,7 @@ of distance. The meaning of one record for a native event, under each relation:
 | ZCDp (with xi = 0)          | as declared       | as declared            | as declared     |
 | PoissonSampled              | PoissonSampled    | PoissonSampledReplace  | PoissonSampled  |
 | SampledWithoutReplacement   | –                 | one record is replaced | –               |
+| RandomAllocation (> 0.6)    | RandomAllocation  | –                      | RandomAllocation|
 | MixtureOfGaussians          | as declared       | –                      | as declared     |
 | TruncatedSubsampledGaussian | the larger size   | …PoissonSampledReplace | …SampledNull    |
 | SingleEpochTreeAggregation  | –                 | –                      | as declared     |
@@ -43,6 +44,7 @@ from hockeystick.accounting.events.noise.correlated_noise import tree_aggregatio
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.events.noise.integer_noise import DiscreteLaplace
+from hockeystick.accounting.events.sampling.allocation import RandomAllocation
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
 from hockeystick.accounting.events.sampling.truncated_poisson import (
@@ -58,6 +60,9 @@ ADJACENCY = {
     NeighboringRelation.REPLACE_SPECIAL: Adjacency.REPLACE_WITH_NULL,
 }
 """The relations of this library, by the native ones."""
+
+
+_ALLOCATION = "RandomAllocationDpEvent"  # not in every version
 
 
 class Refusal(Exception):
@@ -103,6 +108,8 @@ def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
     for kind in type(event).__mro__:
         if kind in _TRANSLATORS:
             return _TRANSLATORS[kind](event, relation)
+    if isinstance(event, dp_accounting.DpEvent) and type(event).__name__ == _ALLOCATION:
+        return _allocation(event, relation)
     raise Refusal(event, "is not a supported event type")
 
 
@@ -160,6 +167,12 @@ def _poisson(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
 def _without_replacement(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
     _require(event, relation, NeighboringRelation.REPLACE_ONE)
     return SampledWithoutReplacement(event.source_dataset_size, event.sample_size, translate(event.event, relation))
+
+
+def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise Refusal(event, "is meant for adding or removing a record")
+    return RandomAllocation(event.num_steps, event.num_selected, translate(event.event, relation))
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
@@ -290,6 +303,9 @@ def _native(event: PrivacyEvent) -> dp_accounting.DpEvent:
             return dp_accounting.NoOpDpEvent()
         case PoissonSampled(direction="both"):
             return dp_accounting.PoissonSampledDpEvent(event.probability, _native(event.event))
+        case RandomAllocation(direction="both", event=Gaussian()) if hasattr(dp_event, _ALLOCATION):
+            kind = getattr(dp_event, _ALLOCATION)
+            return kind(event=_native(event.event), num_selected=event.chosen, num_steps=event.steps)
         case MixtureOfGaussians(direction="both"):
             return dp_event.MixtureOfGaussiansDpEvent(event.noise_multiplier, event.sensitivities, event.probabilities)
         case TruncatedPoissonSampled(direction="both"):

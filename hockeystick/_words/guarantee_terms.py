@@ -20,8 +20,10 @@ from hockeystick.accounting import (
     PoissonSampled,
     PoissonSampledReplace,
     PrivacyEvent,
+    RandomAllocation,
     SampledWithoutReplacement,
     Shuffled,
+    ShuffledBatches,
     TruncatedPoissonSampled,
 )
 from hockeystick.accounting.numerics.rounded_text import upper
@@ -36,7 +38,7 @@ RECORD = {
 """The change between two neighbouring data sets."""
 
 _UNITS = {"l1": "in L1", "l2": "in L2", "linf": "in L∞"}
-_SAMPLES = (PoissonSampled, PoissonSampledReplace, SampledWithoutReplacement, TruncatedPoissonSampled)
+_SAMPLES = (PoissonSampled, PoissonSampledReplace, RandomAllocation, SampledWithoutReplacement, TruncatedPoissonSampled)
 _MOST_NAMES = 3
 
 Shift = tuple[float, str, bool]  # distance, norm, and whether it is within a sample
@@ -101,6 +103,10 @@ def _samples(event: PrivacyEvent) -> Iterator[str]:
             return  # its children are samples that bound it
         case Shuffled():
             yield f"{event.n} reports of as many persons, published by a trusted shuffler"
+        case RandomAllocation():
+            yield f"a random {event.chosen} of {event.steps} steps for each record"
+        case ShuffledBatches():
+            yield f"batches of a shuffled list, {event.steps} a pass, charged without amplification"
         case MixtureOfGaussians():
             yield "a secret random sensitivity"
         case Assignment() | InputMix():

@@ -124,6 +124,17 @@ class PrivacyEvent(DpEvent):
         """
         return None
 
+    def pair_below(self) -> DominatingPair | None:
+        """Returns a pair whose profile is nowhere above that of the event's bound: by default ``pair``, which is exact.
+
+        It differs where ``pair`` is only just above a law that no formula gives.
+        """
+        return self.pair()
+
+    def pair_is_exact(self) -> bool:
+        """Returns whether ``pair`` and ``pair_below`` are the same."""
+        return type(self).pair_below is PrivacyEvent.pair_below
+
     def sampled_access(self) -> tuple[float, PrivacyEvent, str] | None:
         """Returns (rate, event, direction) of an access to a secret sample that has a profile but no pair, else None.
 

@@ -33,6 +33,9 @@ HEAVY = (
     c.PoissonSampled(1e-9, c.Gaussian(1.0)),
     c.PoissonSampled(0.01, c.Gaussian(0.8)),
     c.PoissonSampled(0.2, c.Gaussian(1.0), "addition"),
+    c.RandomAllocation(6, 1, c.Gaussian(1.0)),
+    c.RandomAllocation(5, 2, c.Laplace(2.0), "removal"),
+    c.RandomAllocation(7, 1, c.ApproximateDP(1.0, 1e-5), "addition"),
     c.TruncatedPoissonSampled(1000, 0.01, 8, 0.7),
     c.MixtureOfGaussians((0.0, 1.0, 2.0), (0.5, 0.3, 0.2), 1.0),
 )
@@ -230,7 +233,20 @@ def test_an_event_costs_what_its_worse_direction_costs(event):
 BAD = [math.nan, math.inf, -math.inf, -1.0, 0.0, 1.1, True, 1, "1", None, 1j]
 SWITCHES = {"monotone", "polygon", "forward", "keep_more"}
 CHANCES = {"delta", "probability", "keep_probability", "gamma", "infinity", "p", "q"}
-WHOLE = {"batch", "categories", "coordinates", "group", "count", "population", "queries", "answers", "sample"}
+WHOLE = {
+    "batch",
+    "categories",
+    "coordinates",
+    "group",
+    "count",
+    "population",
+    "queries",
+    "answers",
+    "sample",
+    "steps",
+    "chosen",
+    "epochs",
+}
 ALLOWED = {
     math.inf: {"log_ratio_cap", "shape", "fall", "rise"},
     0.0: CHANCES | {"epsilon", "rho", "tail", "log_ratio", "fall", "rise", "shape", "batch", "distance of at", "count"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import attrs
 import dp_accounting
 import pytest
 from dp_accounting.pld import PLDAccountant
@@ -26,6 +27,7 @@ from hockeystick.accounting import (
     PoissonSampled,
     PrivacyEvent,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     TruncatedPoissonSampled,
     UnsupportedEventError,
@@ -101,6 +103,32 @@ def test_events_without_a_native_form_are_refused_by_name(event: PrivacyEvent, i
         to_dp_event(inside(event), strict=True)
     native = to_dp_event(inside(event))
     assert not PLDAccountant().supports(native) and not RdpAccountant().supports(native)
+
+
+@attrs.frozen
+class RandomAllocationDpEvent(dp_accounting.DpEvent):
+    """The event of the same name, with the same fields, of versions after 0.6."""
+
+    event: dp_accounting.DpEvent
+    num_selected: int
+    num_steps: int
+
+
+def test_random_allocation_is_translated_where_the_other_library_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = RandomAllocation(100, 10, Gaussian(2.0))
+    native = RandomAllocationDpEvent(dp_accounting.GaussianDpEvent(2.0), 10, 100)
+    assert from_dp_event(native) == ours
+    with pytest.raises(UnsupportedEventError, match="adding or removing"):
+        from_dp_event(native, dp_accounting.NeighboringRelation.REPLACE_ONE)
+    with pytest.raises(UnsupportedEventError, match="chosen"):
+        from_dp_event(RandomAllocationDpEvent(dp_accounting.GaussianDpEvent(2.0), 11, 10))
+    monkeypatch.setattr(dp_accounting.dp_event, "RandomAllocationDpEvent", RandomAllocationDpEvent, raising=False)
+    assert to_dp_event(ours, strict=True) == native
+    with pytest.raises(UnsupportedEventError, match="RandomAllocation"):
+        to_dp_event(RandomAllocation(100, 10, Laplace(2.0)), strict=True)
+    monkeypatch.delattr(dp_accounting.dp_event, "RandomAllocationDpEvent")
+    with pytest.raises(UnsupportedEventError, match="RandomAllocation"):
+        to_dp_event(ours, strict=True)
 
 
 def test_own_events_may_occur_in_a_native_tree() -> None:
