@@ -279,9 +279,11 @@ def _of_ratios(law: Sum, small: bool, upper: bool) -> Atoms:
 def _atoms(losses: Array, p: Array, infinity: float, off: float, off_p: float, upper: bool) -> Atoms:
     """A pair above (or below) all whose losses are off by ``off``, and masses by ``off_p`` in proportion."""
     sign = 1.0 if upper else -1.0
+    # Terms of second order, the average, its logarithm, and the products here.
     off, off_p = 1.01 * off + 64 * U, 1.01 * off_p + 64 * U
     kept = p > _LEAST
     infinity += float(p[~kept].sum()) if upper else 0.0
+    # A logarithm is off by 2 U of itself, and what is added to it by U.
     losses, p = losses[kept] + sign * (off + 8 * U * np.abs(losses[kept])), p[kept] * (1.0 + sign * off_p)
     order = np.argsort(losses)
     return Atoms(tuple(losses[order].tolist()), tuple(p[order].tolist()), min(1.0, infinity * (1.0 + sign * off_p)))

@@ -106,7 +106,7 @@ def test_events_without_a_native_form_are_refused_by_name(event: PrivacyEvent, i
 
 
 @attrs.frozen
-class RandomAllocationDpEvent(dp_accounting.DpEvent):
+class RandomAllocationDpEvent(dp_accounting.DpEvent):  # type: ignore[misc]
     """The event of the same name, with the same fields, of versions after 0.6."""
 
     event: dp_accounting.DpEvent
