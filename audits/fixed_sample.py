@@ -26,6 +26,7 @@ from hockeystick.audits.attacks.event_choice import (
 )
 from hockeystick.audits.attacks.event_test import Bound, error_rates
 from hockeystick.audits.attacks.partitions import Evidence
+from hockeystick.audits.attacks.smaller_noise import noise_hint
 from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
@@ -50,6 +51,7 @@ from hockeystick.audits.targets.calling import (
 from hockeystick.audits.targets.data_sizes import check_sizes
 from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
+from hockeystick.audits.verdicts.pairs import in_short
 from hockeystick.audits.verdicts.verdict import CONSTANT, TradeoffPoint, Verdict
 
 FIRST_LOOK = 2000
@@ -384,6 +386,7 @@ class _Result:
     Attributes:
       samples: number of outputs.
       constant: whether all of them are one value.
+      hint: the mistake that the choosing samples look like, if the claim is refuted.
     """
 
     plan: _Plan
@@ -392,6 +395,7 @@ class _Result:
     bound: Bound
     samples: int
     constant: bool = False
+    hint: str = ""
 
 
 def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
@@ -413,7 +417,9 @@ def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
     }
     counts = _Counts.of(choice, found)
     bound = _bound(plan, choice, counts, draws.seed, _FIRST_COINS)
-    return _Result(plan, choice, counts, bound, FIRST_LOOK) if bound.refuted else None
+    if not bound.refuted:
+        return None
+    return _Result(plan, choice, counts, bound, FIRST_LOOK, hint=_hint(plan, draws, tables))
 
 
 def _last_look(plan: _Plan, draws: Draws) -> _Result:
@@ -425,7 +431,13 @@ def _last_look(plan: _Plan, draws: Draws) -> _Result:
     trials = draws.fitting(choice.trials, plan.grid, [one.partition for one in choice.events], tables)
     choice = evolve(choice, trials=trials)
     counts, constant = _count(plan, draws, choice, OneValue.of(tables) if plan.statistic is None else None)
-    return _Result(plan, choice, counts, _bound(plan, choice, counts, draws.seed, _COINS), draws.total, constant)
+    bound = _bound(plan, choice, counts, draws.seed, _COINS)
+    hint = _hint(plan, draws, tables) if bound.refuted else ""
+    return _Result(plan, choice, counts, bound, draws.total, constant, hint)
+
+
+def _hint(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> str:
+    return "" if plan.statistic is not None else noise_hint(tables, tuple(draws.book.layouts), plan.claim)
 
 
 def _choose(plan: _Plan, draws: Draws, tables: tuple[Table, Table]) -> _Choice:
@@ -536,6 +548,10 @@ def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> V
         planned=draws.planned,
         level=level,
         constant=result.constant,
+        event_exact=event.words(exact=True),
+        event_back_exact=event.words_back(exact=True),
+        hint=result.hint,
+        data=tuple(map(in_short, plan.data)),
     )
 
 

@@ -105,16 +105,20 @@ class Event:
         return np.stack([self.counts(cells), back], axis=1)
 
     def __str__(self) -> str:
-        return self.partition.words(self.chosen)
+        return self.words()
+
+    def words(self, *, exact: bool = False) -> str:
+        """Returns the event in words, with all digits of its numbers if ``exact``."""
+        return self.partition.words(self.chosen, exact=exact)
 
     @property
     def share(self) -> float:
         """Share of the choosing samples of both data sets in which either event happened."""
         return float(self.counts_of_both(self.totals).sum() / self.totals.sum())
 
-    def words_back(self) -> str:
+    def words_back(self, *, exact: bool = False) -> str:
         """Returns the event for the other order in words; "" if there is none."""
-        return self.partition.words(self._mask(self.back)) if len(self.back) else ""
+        return self.partition.words(self._mask(self.back), exact=exact) if len(self.back) else ""
 
     def _mask(self, cells: IntArray) -> BoolArray:
         mask = np.zeros(self.partition.cells, dtype=bool)

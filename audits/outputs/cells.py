@@ -23,7 +23,6 @@ from hockeystick.audits.outputs.reading import Layout, Table
 _SIGNIFICANT = {"f8": 32, "f4": 16, "f2": 8}
 _INFINITY = np.int64(0x7FF0000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
-_LARGEST = float(np.finfo(np.float64).max)
 
 
 def as_real(block: FloatArray, kinds: tuple[str, ...], grid: float | None) -> FloatArray:
@@ -98,8 +97,8 @@ class Part(Protocol):
         """Returns each key's cell, or ``cells`` for a key that belongs to none."""
         ...
 
-    def words(self, chosen: BoolArray, name: str) -> str:
-        """Describes a non-empty set of cells."""
+    def words(self, chosen: BoolArray, layout: Layout, *, exact: bool = False) -> str:
+        """Describes a non-empty set of cells, with all digits and intervals if ``exact``."""
         ...
 
 
@@ -121,38 +120,103 @@ class Intervals:
     def index(self, keys: IntArray) -> IntArray:
         return np.searchsorted(self.edges, keys, side="right").astype(np.int64)
 
-    def words(self, chosen: BoolArray, name: str) -> str:
+    def words(self, chosen: BoolArray, layout: Layout, *, exact: bool = False) -> str:
         bounded = np.concatenate([[False], chosen, [False]])
         starts = np.flatnonzero(bounded[1:] & ~bounded[:-1])
         ends = np.flatnonzero(bounded[:-1] & ~bounded[1:])
-        shown = [self._interval(int(i), int(j), name) for i, j in zip(starts[:3], ends[:3], strict=True)]
-        more = len(starts) - 3
+        most = len(starts) if exact else 3
+        linear = getattr(self.feature, "linear", None)
+        scale = None if linear is None else linear(layout, exact)
+        shown = [
+            self._interval(int(i), int(j), layout, scale, exact) for i, j in zip(starts[:most], ends, strict=False)
+        ]
+        more = len(starts) - most
         return " or ".join(shown) + (f" or in {more} more interval{'s' * (more > 1)}" if more > 0 else "")
 
-    def _interval(self, start: int, end: int, name: str) -> str:
-        low = _float(self.edges[start - 1]) if start else -math.inf
-        high = _float(self.edges[end - 1]) if end < self.cells else math.inf
-        last = _float(self.edges[end - 1] - 1) if end < self.cells else math.nan
-        if self.integral:
-            last = math.ceil(high) - 1 if math.isfinite(high) else last
-        if start and repr(low) == repr(float(last)):
-            return f"{name} = {self._shown(low)}"
-        if not start and end == self.cells:
+    def _interval(
+        self, start: int, end: int, layout: Layout, scale: tuple[str, float, float] | None, exact: bool
+    ) -> str:
+        low = self._bound(start - 1, 1, exact) if start else None
+        high = self._bound(end - 1, -1, exact) if end < self.cells else None
+        name = self.feature.words(layout) if scale is None else scale[0]
+        if low is None and high is None:
             return f"{name} is any number"
-        if not start and end == 1 and high == -_LARGEST:
-            return f"{name} = -inf"
-        if not start:
-            return f"{name} <= {last:.6g}" if self.integral else f"{name} < {self._shown(high)}"
-        if end == self.cells:
-            return f"{name} >= {self._shown(low)}"
-        if self.integral:
-            return f"{self._shown(low)} <= {name} <= {last:.6g}"
-        return f"{self._shown(low)} <= {name} < {self._shown(high)}"
+        if scale is not None:
+            low, high = self._scaled(start, end, scale, exact)
+        elif low is not None and high is not None and self._single(start, end):
+            return f"{name} = {self._shown(_float(self.edges[start - 1]), start - 1, exact)}"
+        elif high is None and math.isnan(_float(self.edges[start - 1])):
+            return f"{name} = nan"
+        elif low is None and high is not None and self._lowest(high):
+            return f"{name} = {high[1]}"
+        if high is None or low is None:
+            op, value = low or high or ("", "")
+            return f"{name} {op} {value}"
+        return f"{low[1]} {low[0].replace('>', '<')} {name} {high[0]} {high[1]}"
 
-    def _shown(self, value: float) -> str:
-        if value == 0 and not self.integral:  # the cut is exact: -0.0 < 0.0
-            return "-0.0" if math.copysign(1, value) < 0 else "+0.0"
-        return f"{value:.6g}"
+    def _single(self, start: int, end: int) -> bool:
+        """Returns whether one number alone lies between two edges."""
+        first, high = _float(self.edges[start - 1]), _float(self.edges[end - 1])
+        last = math.ceil(high) - 1 if self.integral and math.isfinite(high) else _float(self.edges[end - 1] - 1)
+        return repr(first) == repr(float(last))
+
+    def _lowest(self, high: tuple[str, str]) -> bool:
+        """Returns whether a bound holds for the least value of the feature alone."""
+        return high[0] == "<=" and high[1] == ("0" if getattr(self.feature, "nonnegative", False) else "-inf")
+
+    def _scaled(
+        self, start: int, end: int, scale: tuple[str, float, float], exact: bool
+    ) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
+        """Returns the bounds on a linear function of the feature."""
+        _, factor, shift = scale
+        low = _number(factor * _float(self.edges[start - 1]) + shift, exact) if start else None
+        high = _number(factor * _float(self.edges[end - 1]) + shift, exact) if end < self.cells else None
+        if factor < 0:
+            return None if high is None else (">", high), None if low is None else ("<=", low)
+        return None if low is None else (">=", low), None if high is None else ("<", high)
+
+    def _bound(self, edge: int, side: int, exact: bool) -> tuple[str, str]:
+        """Returns the comparison with an edge, from above (side 1) or below (-1), and the number to compare with.
+
+        The cut is just below the edge. So "at least the edge" is also "more than the number before it"; the one that
+        has fewer digits is shown.
+        """
+        at, before = _float(self.edges[edge]), _float(self.edges[edge] - 1)
+        if side < 0 and math.isnan(at):
+            return "<=", "inf"
+        if self.integral and math.isfinite(at):
+            at = float(math.ceil(at))
+            before = at - 1
+            if side < 0:
+                return "<=", self._shown(before, edge, exact)
+        elif _digits(before) < _digits(at):
+            return (">" if side > 0 else "<="), self._shown(before, edge, exact)
+        return (">=" if side > 0 else "<"), self._shown(at, edge, exact)
+
+    def _shown(self, value: float, edge: int, exact: bool) -> str:
+        """Returns a number in six digits, or in more where other edges are near."""
+        if value == 0:  # -0.0 < 0.0 in the order of keys, and a cut may lie between them
+            between = self.edges[edge] == 0 and getattr(self.feature, "signed_zeros", False) and not self.integral
+            return "+0.0" if between else "0"
+        if exact or self.integral or not math.isfinite(value):
+            return _number(value, exact or self.integral)
+        others = from_ordinal(np.delete(self.edges[max(edge - 1, 0) : edge + 2], min(edge, 1)))
+        room = np.abs(others - value)[np.isfinite(others)].min(initial=math.inf) / 100
+        texts = (f"{value:.{digits}g}" for digits in range(6, 18))
+        return next(text for text in texts if float(text) == value or abs(float(text) - value) < room)
+
+
+def _digits(value: float) -> int:
+    """Returns the number of digits of a number; they count as many where six are not the whole number."""
+    text = f"{value:.6g}"
+    return len(text) if float(text) == value else 99
+
+
+def _number(value: float, exact: bool) -> str:
+    """Returns a number in six digits, or in all of them."""
+    if exact and math.isfinite(value):
+        return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return f"{value:.6g}"
 
 
 @frozen(eq=False)
@@ -197,8 +261,8 @@ class Partition:
         """Returns the number of runs of a table in each cell."""
         return np.bincount(self.index(table, real), minlength=self.cells).astype(np.int64)
 
-    def words(self, chosen: BoolArray) -> str:
-        """Describes the event that an output lies in one of the chosen cells."""
+    def words(self, chosen: BoolArray, *, exact: bool = False) -> str:
+        """Describes the event that an output lies in one of the chosen cells, with all digits if ``exact``."""
         shown: list[str] = []
         for code, layout in enumerate(self.layouts):
             start = int(self.first[code])
@@ -209,9 +273,9 @@ class Partition:
             elif (own := chosen[start : start + part.cells]).any():
                 alone = "" if len(self.layouts) == 1 else f"output is {layout}"
                 if not (own.all() and alone):
-                    alone += " with " * bool(alone) + part.words(own, part.feature.words(layout))
+                    alone += " with " * bool(alone) + part.words(own, layout, exact=exact)
                 shown.append(alone)
-        if len(shown) > 4:
+        if len(shown) > 4 and not exact:
             shown = [*shown[:4], f"{len(shown) - 4} more"]
         if chosen[-1]:
             shown.append("any output that was never or seldom seen while choosing")

@@ -7,7 +7,7 @@ All features use values rounded by :func:`hockeystick.audits.outputs.cells.as_re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ _LARGEST_FIT = 256  # numbers in an output up to which scores are fitted with al
 _BINS = 8  # of each number in a sum of scores, at least
 _PIECE = 1 << 15  # rows that are scored at a time
 _QUANTILE_ROWS = 1 << 14  # of each data set, that determine the bins
+_NAMED = 4  # numbers in an output whose names stand in the words of a fitted score, at most
 _SYMBOLS = 4  # most frequent numbers whose places are features
 
 
@@ -32,6 +33,7 @@ class Coordinate:
     """One of the numbers."""
 
     slot: int
+    signed_zeros: ClassVar[bool] = True
 
     def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
         return ordinal(real[:, self.slot])
@@ -46,11 +48,19 @@ class Statistic:
 
     name: str
 
+    @property
+    def nonnegative(self) -> bool:
+        """Whether it is never below 0."""
+        return self.name not in ("sum", "maximum", "minimum")
+
     def keys(self, block: FloatArray, real: FloatArray) -> IntArray:
         values = STATISTICS[self.name](real if self.name in _RAW else tame(real))
         return ordinal(values.astype(np.float64) + 0.0)
 
     def words(self, layout: Layout) -> str:
+        names = _names(layout) or ["output"]
+        if self.name == "sum" and not any(name.startswith("output") for name in names):
+            return " + ".join(names)
         return f"the {self.name} of the output"
 
 
@@ -97,7 +107,30 @@ class Scored:
         return ordinal(np.round(np.concatenate(pieces) + self.offset, 9) + 0.0)
 
     def words(self, layout: Layout) -> str:
-        return self.name
+        names = _names(layout)
+        return self.name if names is None else f"{self.name.removesuffix(' of the output')} of {' and '.join(names)}"
+
+    def linear(self, layout: Layout, exact: bool) -> tuple[str, float, float] | None:
+        """Returns a linear score as (sum in words, factor, shift): the sum is factor times the score plus shift."""
+        names = _names(layout)
+        if names is None or not isinstance(self.score, Projection) or not self.score.weights.any():
+            return None
+        weights, at = self.score.weights, int(np.abs(self.score.weights).argmax())
+        found = ""
+        for name, weight in zip(names, (weights / weights[at]).tolist(), strict=True):
+            size = repr(abs(weight)) if exact else f"{abs(weight):.3g}"
+            sign = "-" if weight < 0 else "+" if found else ""
+            if weight:
+                found += f" {sign} " if found else sign
+                found += name if size in ("1", "1.0") else f"{size}·{name}"
+        return found, 1 / weights[at], float((weights @ self.score.centre - self.offset) / weights[at])
+
+
+def _names(layout: Layout) -> list[str] | None:
+    """Returns the names of an output's numbers, if they are few."""
+    if len(layout.kinds) > _NAMED:
+        return None
+    return [layout.slot(i).removeprefix("output.") for i in range(len(layout.kinds))]
 
 
 @frozen(eq=False)

@@ -68,8 +68,8 @@ class Values:
             return np.zeros(len(keys), dtype=np.int64)
         return np.where(self.values[place] == keys, place, self.cells)
 
-    def words(self, chosen: BoolArray, name: str) -> str:
-        return f"{name} is one of {int(chosen.sum())} of the {self.cells} frequent ones"
+    def words(self, chosen: BoolArray, layout: Layout, *, exact: bool = False) -> str:
+        return f"{self.feature.words(layout)} is one of {int(chosen.sum())} of the {self.cells} frequent ones"
 
 
 def features(layout: Layout, slots: list[int]) -> list[Feature]:

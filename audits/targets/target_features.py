@@ -22,7 +22,7 @@ from hockeystick.audits.targets.calling import Target, TargetError
 RATIO = "log_likelihood_ratio"
 STATISTICS = "audit_statistics"
 
-_VALUE = "value"  # name of the outputs themselves, beside their statistics
+VALUE = "value"  # name of the outputs themselves, beside their statistics
 _CHECKED = 256  # calls with at most so many runs have their statistics computed twice
 _STEP = 2.0**-20  # of the rounded ratio: a value that recurs stays one value in spite of round-off
 
@@ -82,7 +82,7 @@ class WithStatistics:
                     f"{', '.join(changed) or STATISTICS} changed when computed again from the same outputs: a "
                     "statistic must be a function of the output alone"
                 )
-        values = {_VALUE: outputs} if isinstance(outputs, np.ndarray) and outputs.shape[:1] == (runs,) else {}
+        values = {VALUE: outputs} if isinstance(outputs, np.ndarray) and outputs.shape[:1] == (runs,) else {}
         return {**values, **found}
 
     def _statistics(self, outputs: Any, runs: int) -> dict[str, FloatArray]:
@@ -93,7 +93,7 @@ class WithStatistics:
             if not isinstance(named, Mapping):
                 raise TargetError(f"{STATISTICS} returned a {type(named).__name__}: return a dict of names and arrays")
             for name, values in named.items():
-                if name in (_VALUE, RATIO):
+                if name in (VALUE, RATIO):
                     raise TargetError(f"{STATISTICS} returned a statistic named {name!r}: use another name")
                 found[str(name)] = _per_run(str(name), values, runs)
         ratio = getattr(self.target, RATIO, None)

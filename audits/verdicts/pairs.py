@@ -8,6 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import Hidden
 from hockeystick.audits.verdicts import fields
 
 _LONGEST = 100
@@ -44,6 +45,17 @@ def short_text(data: Any) -> str:
     except Exception:  # of any class
         text = f"<{type(data).__name__}>"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def in_short(data: Any) -> str:
+    """Returns the type and the size of a data set; of a single number, 0 and 1 alone are told."""
+    if type(data) in (bool, int, float) and data in (0, 1):
+        return f"{data:g}"
+    if type(data) in (int, float):
+        return "a number"
+    if hasattr(data, "columns") and hasattr(data, "__len__"):
+        return f"{type(data).__name__} of {len(data)} rows"
+    return Hidden.of(data).kind
 
 
 def read_standings(name: str, value: object) -> tuple[PairStanding, ...]:

@@ -92,6 +92,10 @@ class Verdict(CommonVerdict):
         value on both data sets. The function may lack its ``return``. False with a statistic of the caller's.
       pair: the number of the tested pair of ``pairs``, from 1; 0 if there was one pair only.
       pairs: the standings of all pairs in an audit of several; see :mod:`hockeystick.audits.several_pairs`.
+      event_exact, event_back_exact: the events with all digits of their numbers; texts have them rounded.
+      hint: a mistake that would explain the outputs of a refuted claim, in words; see
+        :mod:`hockeystick.audits.attacks.smaller_noise`. It is a guess, outside the test.
+      data: type and size of d0 and of d1.
       versions: versions of the libraries and of Python.
 
     Example:
@@ -133,6 +137,10 @@ class Verdict(CommonVerdict):
     constant: bool = False
     pair: int = 0
     pairs: tuple[PairStanding, ...] = field(default=(), repr=False)
+    event_exact: str = field(default="", repr=False)
+    event_back_exact: str = field(default="", repr=False)
+    hint: str = ""
+    data: tuple[str, ...] = ()
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
@@ -157,6 +165,7 @@ class Verdict(CommonVerdict):
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-compatible values. An infinite ``detectable_epsilon`` is None."""
         plain = self._plain_fields()
+        plain["data"] = list(self.data)
         plain["tradeoff"] = [attrs.asdict(point) for point in self.tradeoff]
         plain["pairs"] = [attrs.asdict(pair) for pair in self.pairs]
         needed = [[factor, None if math.isinf(n) else n] for factor, n in self.samples_to_detect()]
@@ -199,18 +208,18 @@ class Verdict(CommonVerdict):
         needed = [(factor, n) for factor, n in self.samples_to_detect() if math.isfinite(n)]
         lines = [
             f"{self._outcome_words(at)} (confidence {self.confidence:.10g})",
-            *pairs_in_words(self.pair, self.pairs),
+            *(pairs_in_words(self.pair, self.pairs) or _data_in_words(self.data)),
             f"event: {self.event}",
-            f"happened {self.count_p} of {self.trials} times on {first}, {self.count_q} of {self.trials} on {second}",
+            counts_in_words(first, second, self.count_p, self.count_q, self.trials),
             *(
                 [
                     f"and, for the other order: {self.event_back}",
-                    f"happened {self.count_back_p} of {self.trials} times on {second}, "
-                    f"{self.count_back_q} of {self.trials} on {first}",
+                    counts_in_words(second, first, self.count_back_p, self.count_back_q, self.trials),
                 ]
                 if self.event_back
                 else []
             ),
+            *([f"hint: {self.hint}"] if self.hint else []),
             self._bounds_in_words(),
             f"{self._samples_in_words()}, seed {self.seed}, {self.seconds:.2f} s",
         ]
@@ -226,6 +235,8 @@ class Verdict(CommonVerdict):
 
     def _bounds_in_words(self) -> str:
         least = f"epsilon is at least {rounded_text.lower(self.epsilon_lower, 4)} at delta={self.delta:g}"
+        if self.refuted and self.delta_lower == 0:
+            return least
         if self.refuted:
             delta = rounded_text.lower(self.delta_lower, 4)
             return f"{least}, and delta at least {delta} at epsilon={self.epsilon_claimed:g}"
@@ -262,10 +273,28 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
         ("event", verdict.event),
         ("happened", f"{verdict.count_p:,} times on {first}, {verdict.count_q:,} on {second}, of {verdict.trials:,}"),
         *([("second event", back)] if verdict.event_back else []),
+        *([("hint", verdict.hint)] if verdict.hint else []),
         *([("could have caught", f"{caught} through such an event, with probability 0.9")] * (not refuted)),
         ("samples", f"{verdict.samples:,}{stopped} from each data set; seed {verdict.seed}"),
         *(("warning", warning) for warning in verdict.warnings),
     ]
+
+
+def _data_in_words(data: tuple[str, ...]) -> list[str]:
+    return [", ".join(f"d{i}: {one}" for i, one in enumerate(data))] if data else []
+
+
+def counts_in_words(likelier: str, other: str, x: int, y: int, trials: int) -> str:
+    """Returns the counts of an event: "happened 9,812 of 10,000 times (98.1 %) on d0, 3,120 (31.2 %) on d1"."""
+    return (
+        f"happened {x:,} of {trials:,} times ({_percent(x, trials)}) on {likelier}, {y:,} ({_percent(y, trials)}) "
+        f"on {other}"
+    )
+
+
+def _percent(count: int, trials: int) -> str:
+    share = 100 * count / max(trials, 1)
+    return f"{share:.3g} %" if count in (0, trials) or 0.1 <= share <= 99.9 else f"{share:.6g} %"
 
 
 def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:
@@ -297,6 +326,8 @@ _FIELDS: dict[str, fields.Check] = {
     "constant": fields.truth,
     "pair": fields.count,
     "pairs": read_standings,
+    **dict.fromkeys(("event_exact", "event_back_exact", "hint"), fields.words),
+    "data": fields.sentences,
 }
 
 _OPTIONAL = (
@@ -310,6 +341,10 @@ _OPTIONAL = (
     "constant",
     "pair",
     "pairs",
+    "event_exact",
+    "event_back_exact",
+    "hint",
+    "data",
 )
 
 _ORDERED = (

@@ -147,7 +147,7 @@ OTHER_KINDS: dict[str, tuple[Callable[..., Any], str]] = {
     "spread": (lambda d, r: (1 + 5 * d) * r.normal(size=2), ""),
     "weights of a vector": (
         lambda d, r: 9 * r.normal() + r.normal(size=4) + d * np.array([2, -2, 2, -2]),
-        "a linear score",
+        "output[0] - ",
     ),
     "many small signs": (
         lambda d, r: (2 * r.integers(2, size=12) + (r.random(12) < 0.35 + 0.3 * d)) * 5 % 7,

@@ -84,6 +84,7 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
             if (back := result["event_back"])
             else ()
         ),
+        *((("hint", hint),) if (hint := result.get("hint")) else ()),
         ("floating point", _leak(result)),
     )
 

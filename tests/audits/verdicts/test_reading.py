@@ -15,6 +15,7 @@ from hockeystick._runs.calibration import Template
 from hockeystick.accounting import Gaussian, Guarantee, HockeystickError, InvalidArgumentError, Laplace, compose
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.audits import OneRunDesign, SequentialVerdict, TradeoffPoint, Verdict
+from hockeystick.audits.verdicts.pairs import in_short
 
 VERDICT = Verdict(
     outcome="refuted",
@@ -235,6 +236,7 @@ def test_a_sequential_verdict_with_an_invalid_field_is_refused(field, value):
 
 LATER = {"event_probability", "event_back", "count_back_p", "count_back_q", "versions"}
 LATER |= {"delta_lower", "planned", "level", "constant", "pair", "pairs"}
+LATER |= {"event_exact", "event_back_exact", "hint", "data"}
 """Fields that files of earlier versions lack."""
 
 
@@ -249,3 +251,19 @@ def test_every_field_of_a_verdict_is_needed_but_later_ones_and_what_follows_from
     else:
         with pytest.raises(InvalidArgumentError):
             Verdict.from_dict(plain)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (0, "0"),
+        (1.0, "1"),
+        (True, "1"),
+        (918.0, "a number"),
+        ([918] * 3, "list of 3"),
+        ({"918": 9}, "dict"),
+        ("918", "str"),
+    ],
+)
+def test_data_in_short_tell_no_value_but_0_and_1(data, words):
+    assert in_short(data) == words

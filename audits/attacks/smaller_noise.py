@@ -1,0 +1,120 @@
+"""A hint at the mistake behind a refuted claim: Laplace or Gaussian noise that is too small for it.
+
+Outputs that are one number each are fitted with noise of one scale s around two centres that are a distance D apart:
+the medians of both data sets, and the mean distance from them. The fit is accepted if
+
+ * on each data set, and on both together, the largest difference of the distribution functions is at most 1.1/sqrt(n),
+   which noise of that law exceeds somewhere with a probability of 4 to 7 % (cf. Lilliefors 1967);
+ * the mean distances from the medians differ by at most four standard errors.
+
+Under a claim of (epsilon, 0) Laplace noise of scale D/epsilon is enough, and under a claim with delta > 0 at all points
+Gaussian noise of standard deviation D/mu, where mu is the largest that all points allow. The hint is the ratio of s to
+that, given where it is below 1 by four standard errors. It is not part of the test: it has no level, and other mistakes
+may give outputs of the same laws.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import optimize, special, stats
+
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.outputs.reading import Layout, Table
+from hockeystick.audits.targets.target_features import VALUE
+
+_LEAST = 500  # outputs of each data set: fewer fit many laws
+_MOST = 1 << 17
+_FARTHEST = 1.1  # difference of the distribution functions, in 1/sqrt(n)
+_ERRORS = 4.0
+_LARGEST = 50.0  # mu
+
+_HALF = 0.03  # from 1/2, within which noise is called half
+
+
+def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: Claim) -> str:
+    """Returns a sentence on the noise, or "" if nothing fits.
+
+    Args:
+      tables: outputs of both data sets that chose the event.
+      layouts: the layouts of the outputs.
+      claim: the claim, which was refuted.
+    """
+    values = _numbers(tables, layouts)
+    if values is None:
+        return ""
+    centres = [float(np.median(side)) for side in values]
+    rest = [side - centre for side, centre in zip(values, centres, strict=True)]
+    spreads, distance = [float(np.abs(side).mean()) for side in rest], abs(centres[0] - centres[1])
+    spread, n = (spreads[0] + spreads[1]) / 2, len(rest[0])
+    if not (spread > 0 and distance > 0 and math.isfinite(spread + distance)):
+        return ""
+    pure = any(delta == 0 for _, delta in claim.points)
+    # Standard deviation of a distance from the median, and of the median, both in mean distances.
+    deviation, median = (1.0, 1.0) if pure else (math.sqrt(math.pi / 2 - 1), math.pi / 2)
+    if abs(spreads[0] - spreads[1]) > _ERRORS * deviation * spread * math.sqrt(2 / n):
+        return ""
+    law = stats.laplace if pure else stats.norm
+    scale = spread if pure else spread * math.sqrt(math.pi / 2)
+    if any(_difference(law.cdf(np.sort(part) / scale)) > 1 for part in (*rest, np.concatenate(rest))):
+        return ""
+    needed = distance / _reach(claim, pure) if _reach(claim, pure) > 0 else math.inf
+    ratio = scale / needed
+    error = math.hypot(deviation / math.sqrt(2 * n), median * spread / distance * math.sqrt(2 / n))
+    if not 0 < ratio * math.exp(_ERRORS * error) < 1:
+        return ""
+    name = f"Laplace noise of scale {scale:.3g}" if pure else f"Gaussian noise of standard deviation {scale:.3g}"
+    return (
+        f"the outputs look like {name} around centres {distance:.3g} apart, as if the noise were {_times(ratio)} what "
+        f"the claim needs or the sensitivity {_times(1 / ratio)} what was assumed"
+    )
+
+
+def _numbers(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> tuple[FloatArray, FloatArray] | None:
+    """Returns the outputs of both data sets, if each is one float, alone or beside the target's own statistics."""
+    if len(layouts) != 1 or any(not isinstance(table.codes, int) or 0 not in table.blocks for table in tables):
+        return None
+    kinds, slot = layouts[0].kinds, 0
+    if layouts[0].names(VALUE):
+        found = [i for i in range(len(kinds)) if layouts[0].slot(i) == f"output.{VALUE}"]
+        slot = found[0] if found else -1
+    elif len(kinds) != 1:
+        return None
+    if slot < 0 or kinds[slot] == "i":
+        return None
+    size = min(_MOST, *(len(table.blocks[0]) for table in tables))
+    sides = tables[0].blocks[0][:size, slot], tables[1].blocks[0][:size, slot]
+    known = size >= _LEAST and all(np.isfinite(side).all() for side in sides)
+    return sides if known else None
+
+
+def _difference(law: FloatArray) -> float:
+    """Returns the largest difference of distribution functions, given that of the law at the sorted outputs."""
+    n = len(law)
+    steps = np.arange(n + 1) / n
+    return float(max((steps[1:] - law).max(), (law - steps[:-1]).max()) * math.sqrt(n) / _FARTHEST)
+
+
+def _reach(claim: Claim, pure: bool) -> float:
+    """Returns the largest distance of centres, in scales, that the claim allows."""
+    if pure:
+        return min(epsilon for epsilon, delta in claim.points if delta == 0)
+    return min(_largest_mu(*point) for point in claim.points)
+
+
+def _largest_mu(epsilon: float, delta: float) -> float:
+    def excess(mu: float) -> float:
+        log_other = epsilon + special.log_ndtr(-epsilon / mu - mu / 2)
+        return float(special.ndtr(mu / 2 - epsilon / mu) - math.exp(min(log_other, 0.0)) - delta)
+
+    if excess(_LARGEST) <= 0:
+        return _LARGEST
+    return float(optimize.brentq(excess, 1e-9, _LARGEST))
+
+
+def _times(ratio: float) -> str:
+    if abs(ratio - 0.5) <= _HALF:
+        return "half"
+    return "twice" if abs(1 / ratio - 0.5) <= _HALF else f"{ratio:.2g} times"

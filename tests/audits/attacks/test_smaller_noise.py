@@ -1,0 +1,100 @@
+"""The hint at the mistake behind a refutation: right on planted faults of the noise, silent on others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hockeystick import mechanisms
+from hockeystick.audits import Claim, audit
+from hockeystick.audits.attacks.smaller_noise import noise_hint
+from hockeystick.audits.outputs.reading import Codebook, read
+
+Law = Callable[[float, np.random.Generator, int], Any]
+PURE, CURVE, POINT = Claim(1.0), Claim.gdp(1.0), Claim(1.0, 1e-5)  # the point allows mu = 0.268
+
+
+def laplace(scale: float, sensitivity: float = 1.0) -> Law:
+    return lambda d, rng, n: sensitivity * d + rng.laplace(scale=scale, size=n)
+
+
+def normal(scale: float, sensitivity: float = 1.0) -> Law:
+    return lambda d, rng, n: sensitivity * d + rng.normal(scale=scale, size=n)
+
+
+def hint(law: Law, claim: Claim, runs: int, seed: int = 1) -> str:
+    rng, book = np.random.default_rng(seed), Codebook()
+    first, second = (read(law(d, rng, runs), runs, book, vectorised=True) for d in (0.0, 1.0))
+    return noise_hint((first, second), tuple(book.layouts), claim)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("law", "claim", "runs", "words"),
+    [
+        (laplace(0.5), PURE, 2000, "noise were half what the claim needs or the sensitivity twice"),
+        (laplace(1.0, 2.0), PURE, 2000, "noise were half what the claim needs or the sensitivity twice"),
+        (laplace(0.9), PURE, 20_000, "noise were 0.9 times what the claim needs or the sensitivity 1.1 times"),
+        (normal(0.5), CURVE, 2000, "noise were half what the claim needs or the sensitivity twice"),
+        (normal(0.9), CURVE, 20_000, "noise were 0.9 times"),
+        (normal(0.5 / 0.268), POINT, 20_000, "noise were half"),
+    ],
+)
+def test_smaller_noise_or_a_larger_sensitivity_is_told(law: Law, claim: Claim, runs: int, words: str) -> None:
+    """A right fit is refused with probability 0.04 to 0.07 (of 400), below 0.1; of 20, 12 are with less than 2e-7."""
+    found = [hint(law, claim, runs, seed) for seed in range(20)]
+
+    assert sum(words in one or _near(one, words) for one in found) > 8
+
+
+def _near(found: str, words: str) -> bool:
+    """Returns whether the ratio in a hint is that of the words within 0.02."""
+    wanted, told = (re.search(r"noise were (half|[\d.]+)", text) for text in (words, found))
+    if wanted is None or told is None:
+        return False
+    ratio = [0.5 if one[1] == "half" else float(one[1]) for one in (wanted, told)]
+    return abs(ratio[0] - ratio[1]) < 0.021
+
+
+@pytest.mark.parametrize(
+    ("law", "claim"),
+    [
+        (laplace(1.2), PURE),
+        (laplace(2.0), PURE),
+        (normal(1.2), CURVE),
+        (normal(0.5), PURE),  # another law than the claim's
+        (laplace(0.5), CURVE),
+        (lambda d, rng, n: d + 0.3 * rng.standard_cauchy(n), PURE),
+        (lambda d, rng, n: d + rng.laplace(size=n) * np.where(rng.random(n) < 0.5, 0.2, 1.0), PURE),
+        (lambda d, rng, n: d + rng.random(n), PURE),
+        (lambda d, rng, n: rng.laplace(scale=0.5 + 0.5 * d, size=n) + d, PURE),  # a scale that depends on the data
+        (lambda d, rng, n: (rng.random(n) < 0.2 + 0.6 * d).astype(float), PURE),
+        (lambda d, rng, n: np.round(d + rng.laplace(scale=0.5, size=n)), PURE),
+        (lambda d, rng, n: d + rng.integers(-3, 4, n), PURE),
+        (lambda d, rng, n: np.where(rng.random(n) < 0.1 * d, 50.0, rng.laplace(scale=0.5, size=n)), PURE),
+        (lambda d, rng, n: d + rng.laplace(scale=0.5, size=(n, 2)), PURE),
+        (lambda d, rng, n: np.full(n, d), PURE),
+    ],
+)
+def test_other_outputs_give_no_hint(law: Law, claim: Claim) -> None:
+    """Noise of 1.2 times the needed is ten standard errors from a hint, and the other laws are far from a fit."""
+    assert not any(hint(law, claim, 4000, seed) for seed in range(3))
+
+
+def test_few_outputs_give_no_hint() -> None:
+    assert hint(laplace(0.25), PURE, 499) == ""
+
+
+@pytest.mark.statistical
+def test_the_verdict_has_a_hint_where_it_refutes_alone() -> None:
+    half: Any = mechanisms.Laplace(scale=0.5)
+    verdict = audit(half, claim=PURE, neighbours=(0.0, 1.0), samples=20_000, rng=1)
+    known = audit(half, claim=PURE, neighbours=(0.0, 1.0), samples=20_000, statistic=lambda x: x, rng=1)
+    right = audit(half, claim=Claim(2.0), neighbours=(0.0, 1.0), samples=20_000, rng=1)
+
+    assert verdict.refuted and "noise were" in verdict.hint and f"hint: {verdict.hint}" in str(verdict)
+    assert known.refuted and known.hint == "" and right.hint == "" and not right.refuted
