@@ -16,6 +16,7 @@ PAGES = {
     "kl": "private-kl-divergence.md",
     "dist": "online-distribution-learning.md",
     "smooth": "smoothed-learning-and-query-release.md",
+    "shuffle": "shuffle-model.md",
 }
 """The page of each experiment, by the first word of its name."""
 SOURCES = ("accounting", "mechanisms", "learners", "audits", "benchmarks/experiments")
