@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hockeystick.accounting.numerics import stop_loss
 from hockeystick.accounting.numerics.stop_loss import mean_excess
 
 
@@ -83,6 +84,14 @@ def test_rare_large_values_above_the_window_are_counted():
     found = mean_excess(np.array([top, -2.0]), np.array([q, 1 - q]), n)
     true = coins(top, 2.0, q, n)
     assert true * (1 - 1e-9) <= found <= true * 1.15  # the step is that of the large value
+
+
+def test_mass_above_a_narrow_window_is_not_lost(monkeypatch):
+    monkeypatch.setattr(stop_loss, "_ABOVE", 0.5)
+    monkeypatch.setattr(stop_loss, "_JUMPS", 0.0)
+    monkeypatch.setattr(stop_loss, "_NOTHING", 1.0)  # and no wider window is tried
+    found = mean_excess(np.array([1.0, -1.0]), np.array([0.5, 0.5]), 256)
+    assert coins(1.0, 1.0, 0.5, 256) <= found < 0.5
 
 
 def test_what_is_never_positive_has_no_excess():
