@@ -53,9 +53,13 @@ from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.pairs import in_short
 from hockeystick.audits.verdicts.verdict import CONSTANT, TradeoffPoint, Verdict
+from hockeystick.audits.walk.audit import walked
 
 FIRST_LOOK = 2000
 """Number of outputs from each data set after which an audit may end, by default."""
+
+Method = Literal["auto", "two counts", "coin walk"]
+METHODS = ("auto", "two counts", "coin walk")
 
 _FIRST_SHARE = 1 / 20  # of the level, for the first look; the rest is the last look's
 _COINS = (2, 0)  # spawn key of the coins' random stream; the keys of the outputs' streams begin with 0 or 1
@@ -78,6 +82,7 @@ def audit(
     grid: float | None = None,
     statistic: Statistic | Literal["likelihood ratio"] | None = None,
     attack: Attack = "auto",
+    method: Method = "auto",
     workers: int = 1,
     backend: str | None = None,
     address: str | None = None,
@@ -133,6 +138,12 @@ def audit(
         own ``log_likelihood_ratio(outputs, d0, d1)``. The audit then uses nothing else, and few samples for choosing.
       attack: the classifiers that score outputs of several numbers; see :mod:`hockeystick.audits.attacks.classifiers`.
         "auto" compares them on a small part of the outputs and fits the promising ones.
+      method: "two counts" is the test that is described above. "coin walk" draws each output from a data set that a
+        fair coin picks, guesses the data set of some outputs by scores that learn from all earlier ones, and tests the
+        number of right guesses exactly (:mod:`hockeystick.audits.walk.engine`): no outputs are put aside to choose an
+        event, and it ends after the batch that refutes the claim, unless ``first_look`` is False. It needs ``samples``,
+        and has no ``seconds``, ``checkpoint``, ``workers``, ``bits``, recorded outputs or several pairs. "auto" is "two
+        counts".
       workers: number of processes that draw; -1 for all cores. Results do not depend on it.
       backend: a joblib backend, such as "dask"; default: local processes if there are several workers.
       address: address of a Dask scheduler.
@@ -160,6 +171,16 @@ def audit(
       'consistent'
     """
     pairs = given_pairs(neighbours)
+    by_coins = _by_coins(
+        method,
+        samples,
+        neighbours=pairs is not None and len(pairs) > 1,
+        seconds=seconds is not None,
+        checkpoint=checkpoint is not None,
+        workers=workers != 1 or backend is not None or address is not None,
+        bits=bits,
+        target=most_outputs(target) is not None,
+    )
     if pairs is not None and len(pairs) > 1:
         for pair in pairs:
             check_sizes(pair, claim, target)
@@ -189,6 +210,8 @@ def audit(
         attack=attack,
         workers=Workers(workers, backend, address),
     )
+    if by_coins:
+        return _walked(plan, known_seed(rng), progress, started)
     saved = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
     seed = known_seed(rng) if saved is None else saved.seed
     unchanged = Unchanged(plan.data)
@@ -201,6 +224,44 @@ def audit(
     if saved is not None:
         saved.remove()
     return _verdict(plan, draws, result, seconds=time.perf_counter() - started)
+
+
+def _by_coins(method: str, samples: int | None, **given: bool) -> bool:
+    """Returns whether a method is the coin walk; checks that it can do with the arguments that are given."""
+    if method not in METHODS:
+        raise InvalidArgumentError("method", method, "is not a method", f"give one of {', '.join(METHODS)}")
+    if method != "coin walk":
+        return False
+    for name, there in given.items():
+        if there:
+            reason = "does not go with a coin walk"
+            raise InvalidArgumentError(name, "<given>", reason, 'leave it out, or give method="two counts"')
+    if samples is None:
+        raise InvalidArgumentError("samples", None, "is missing", "give the number of outputs for the coin walk")
+    return True
+
+
+def _walked(plan: _Plan, seed: int, progress: Progress | None, started: float) -> Verdict:
+    """Returns the verdict of a coin walk."""
+    unchanged = Unchanged(plan.data)
+    assert plan.samples is not None  # see _by_coins
+    verdict = walked(
+        plan.called,
+        plan.data,
+        plan.claim,
+        confidence=plan.confidence,
+        samples=plan.samples,
+        seed=seed,
+        whole=not plan.first_look,
+        grid=plan.grid,
+        attack=plan.attack,
+        progress=progress,
+    )
+    unchanged.check()
+    notes = notes_on(plan.target, repeats=repeats(plan.target, plan.data[0], seed, catch=plan.catch))
+    warnings = notes + [CONSTANT] * verdict.constant + _warnings(plan.data, leaked=False)
+    sizes = tuple(map(in_short, plan.data))
+    return evolve(verdict, warnings=tuple(warnings), data=sizes, seconds=time.perf_counter() - started)
 
 
 def _several(

@@ -90,6 +90,11 @@ class Verdict(CommonVerdict):
       level: the part of 1 - ``confidence`` that was spent on the stated counts; the rest was another look's.
       constant: whether every output, of those that chose the event and of those that bounded it, was one and the same
         value on both data sets. The function may lack its ``return``. False with a statistic of the caller's.
+      guesses, right_guesses: of a coin walk (``method="coin walk"``), the number of outputs whose data set was guessed,
+        and of right guesses; 0 for other audits. ``samples`` is then half of all outputs; ``count_p`` and
+        ``count_back_p`` count the right guesses of the two data sets, ``count_q`` and ``count_back_q`` the wrong ones;
+        the events are those of the last guesses; ``trials`` is the number of outputs of the data set that was drawn
+        more often while guesses counted; ``delta_lower`` holds at the confidence level by itself.
       pair: the number of the tested pair of ``pairs``, from 1; 0 if there was one pair only.
       pairs: the standings of all pairs in an audit of several; see :mod:`hockeystick.audits.several_pairs`.
       event_exact, event_back_exact: the events with all digits of their numbers; texts have them rounded.
@@ -135,6 +140,8 @@ class Verdict(CommonVerdict):
     planned: int = Factory(lambda self: self.samples, takes_self=True)
     level: float = Factory(lambda self: 1 - self.confidence, takes_self=True)
     constant: bool = False
+    guesses: int = 0
+    right_guesses: int = 0
     pair: int = 0
     pairs: tuple[PairStanding, ...] = field(default=(), repr=False)
     event_exact: str = field(default="", repr=False)
@@ -149,10 +156,10 @@ class Verdict(CommonVerdict):
         With so many outputs, and the event given as ``statistic``, a true epsilon of ``factor`` times the claimed one
         would be refuted with probability 0.9, if the event's probability on the less likely data set stays the same.
         The number is infinite if this is impossible. It counts ``event`` alone; a second event for the other order
-        reduces it. To find the event again takes up to twice as many outputs. Empty if the claimed epsilon is 0, and
-        after a refutation, where there is nothing left to refute.
+        reduces it. To find the event again takes up to twice as many outputs. Empty if the claimed epsilon is 0, for a
+        coin walk, and after a refutation, where there is nothing left to refute.
         """
-        if self.epsilon_claimed == 0 or self.refuted:
+        if self.epsilon_claimed == 0 or self.refuted or self.guesses:
             return ()
         alpha, each = 1 - self.confidence, 50 / 49  # one in fifty chooses the direction
         needed = [
@@ -189,8 +196,9 @@ class Verdict(CommonVerdict):
             raise InvalidArgumentError("schema", None, "is unknown to this version", "give Verdict.to_dict()")
         stated = {name: value for name, value in plain.items() if name not in ("schema", "samples_to_detect")}
         values = read_values(stated, _FIELDS, optional=_OPTIONAL)
+        walked = values.get("guesses", 0) > 0
         for less, more in _ORDERED:
-            if more in values:
+            if more in values and not (walked and less == "trials"):  # coins do not draw both data sets equally often
                 fields.at_most(values, less, more)
         pair, pairs = values.get("pair", 0), len(values.get("pairs", ()))
         if not min(pairs, 1) <= pair <= pairs:
@@ -209,6 +217,10 @@ class Verdict(CommonVerdict):
         lines = [
             f"{self._outcome_words(at)} (confidence {self.confidence:.10g})",
             *(pairs_in_words(self.pair, self.pairs) or _data_in_words(self.data)),
+            *(
+                [f"the data set was guessed for {self.guesses} outputs, {self.right_guesses} times rightly; last:"]
+                * bool(self.guesses)
+            ),
             f"event: {self.event}",
             counts_in_words(first, second, self.count_p, self.count_q, self.trials),
             *(
@@ -324,6 +336,8 @@ _FIELDS: dict[str, fields.Check] = {
     "planned": fields.count,
     "level": fields.level,
     "constant": fields.truth,
+    "guesses": fields.count,
+    "right_guesses": fields.count,
     "pair": fields.count,
     "pairs": read_standings,
     **dict.fromkeys(("event_exact", "event_back_exact", "hint"), fields.words),
@@ -339,6 +353,8 @@ _OPTIONAL = (
     "planned",
     "level",
     "constant",
+    "guesses",
+    "right_guesses",
     "pair",
     "pairs",
     "event_exact",
@@ -354,4 +370,5 @@ _ORDERED = (
     ("count_back_q", "trials"),
     ("trials", "samples"),
     ("samples", "planned"),
+    ("right_guesses", "guesses"),
 )

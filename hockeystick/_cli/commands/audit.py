@@ -57,6 +57,7 @@ class _Audit(click.Command):
     Real(0.0, low_open=True),
     "Approximate time limit. The time of the first outputs decides how many there are to be, at most --samples.",
 )
+@flag("--coin-walk", "Draw outputs by coins and guess their data sets: fewer outputs suffice. Needs --samples.")
 @flag("--all-samples", "Draw all outputs, even if the first 2,000 refute the claim.")
 @verdict_options(
     "Number of outputs drawn from each data set, over all stages of the audit. Default: all that were recorded, or as "
@@ -159,6 +160,7 @@ def audit_command(**given: Any) -> int:
         if given["sequential"]:
             verdict = sequential_audit(target, **sequential_arguments(given, target, statistic), **shared)
         else:
+            shared |= {"method": "coin walk"} if given["coin_walk"] else {}
             shared |= {"first_look": not given["all_samples"], **without_none(picked(given, "seconds"))}
             verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
     refuse_constant(verdict)

@@ -107,6 +107,7 @@ def test_several_pairs_are_audited_together_and_the_tested_one_is_named(folder: 
         (["--pair", "0", "1", "--d0", "0"], "--d0 can't be combined with --pair"),
         (["--pair", "0", "1", "--sequential"], "--pair can't be combined with --sequential"),
         (["--pair", "0"], "'--pair' requires 2 arguments"),
+        (["--d0", "0", "--d1", "1", "--coin-walk", "--sequential"], "--coin-walk can't be combined with --sequential"),
     ],
 )
 def test_pairs_that_do_not_fit_are_refused(given: list[str], message: str) -> None:
@@ -114,6 +115,18 @@ def test_pairs_that_do_not_fit_are_refused(given: list[str], message: str) -> No
 
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.statistical
+def test_a_coin_walk_counts_guesses_and_does_not_speak_of_bit_patterns(folder: Path) -> None:
+    """Epsilon is 2: the power is above 0.999."""
+    result = audit("mymech:half_noise", "--coin-walk", "--samples", "600", "--json", "out.json")
+
+    assert result.exit_code == 1, result.stderr
+    saved = strict_json((folder / "out.json").read_text())
+    assert 0 < saved["right_guesses"] <= saved["guesses"] <= 1200
+    words = " ".join(result.stdout.split())
+    assert f"{saved['right_guesses']} of {saved['guesses']} rightly" in words and "no leak found" not in words
 
 
 @pytest.mark.parametrize("output", ["None", "0.5"])

@@ -1,0 +1,86 @@
+"""The share of outputs to guess, and the claimed point to test: by the power that earlier outputs predict."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import frozen
+from scipy import special
+
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.walk.scores import Scores
+
+_TRIED = 60  # shares, evenly spaced, and as many in geometric progression
+_MOST = 1 << 12  # earlier outputs that are looked at
+_LEAST_LEVEL, _MOST_LEVEL = 1e-300, 0.5
+
+
+@frozen
+class Prior:
+    """The share of outputs to guess before any is known, and the number of outputs that weigh as much."""
+
+    share: float
+    weight: float
+
+
+NUMBERS = Prior(0.7, 200.0)
+"""For single numbers that hardly recur, and for few values: the estimated share is too small by chance."""
+
+OTHERS = Prior(0.6, 40.0)
+
+
+@frozen
+class Aim:
+    """The aim of a plan: the share of outputs to guess, and the claimed point (epsilon, delta)."""
+
+    share: float
+    point: tuple[float, float]
+
+
+def best_aim(scores: Scores, claim: Claim, *, rest: int, level: float, prior: Prior) -> Aim:
+    """Returns the aim with the largest predicted standing, in standard errors beyond the critical value.
+
+    The accuracy of guesses is estimated by the scores of the same outputs that they were fitted to, which is best for
+    few outputs by chance. So the share is shrunk towards ``prior``; but not at a point with a delta, for rare leaks.
+
+    Args:
+      scores: learned from earlier outputs.
+      claim: the claim to refute, at any one of its points.
+      rest: number of trials to come.
+      level: probability under the claim with which it may still be refuted.
+      prior: of the share.
+    """
+    sizes = np.sort(np.repeat(np.abs(scores.ratios), scores.seen))[::-1]
+    known = len(sizes)
+    step = max(1, known // _MOST)
+    sizes = sizes[::step]
+    at = np.unique(
+        np.concatenate([np.linspace(1, len(sizes), _TRIED), np.geomspace(1, len(sizes), _TRIED)]).astype(int)
+    )
+    accuracy = np.cumsum(special.expit(sizes))[at - 1] / at
+    shares = at / len(sizes)
+    best: tuple[float, Aim] | None = None
+    for point in claim.points:
+        standing = _standings(accuracy, shares * rest, rest, point, level)
+        chosen = int(np.argmax(standing))
+        if point[1] == 0.0:
+            weight = known / (known + prior.weight)
+            target = weight * shares[chosen] + (1 - weight) * prior.share
+            chosen = int(np.argmin(np.abs(shares - target)))
+        if best is None or standing[chosen] > best[0]:
+            best = float(standing[chosen]), Aim(float(shares[chosen]), point)
+    assert best is not None  # a claim has a point
+    return best[1]
+
+
+def _standings(
+    accuracy: FloatArray, guesses: FloatArray, rest: int, point: tuple[float, float], level: float
+) -> FloatArray:
+    epsilon, delta = point
+    p = float(special.expit(epsilon))
+    z = -float(special.ndtri(min(max(level, _LEAST_LEVEL), _MOST_LEVEL)))
+    gain = guesses * (accuracy - p) - rest * delta * (1 - p)
+    # 1e-9 and 0.25 keep the deviations of certain guesses above 0; 0.25 is half a guess, squared.
+    claimed = np.sqrt(guesses * p * (1 - p) + rest * delta * (1 - p) ** 2 + 1e-9)
+    own = np.sqrt(guesses * accuracy * (1 - accuracy) + 0.25)
+    return np.asarray((gain - z * claimed) / own)
