@@ -36,7 +36,7 @@ from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.drawing.workers import Workers
-from hockeystick.audits.outputs.cells import real_blocks
+from hockeystick.audits.outputs.cells import as_seen
 from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Table
 from hockeystick.audits.several_pairs import Pairs, Run, audit_pairs, given_pairs
@@ -471,11 +471,10 @@ def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
     parts = FirstOutputs.of(tables, tuple(draws.book.layouts), draws.share(FIRST_LOOK))
     evidence = Evidence.of(parts.choosing, parts.layouts, plan.grid, attack=plan.attack, seed=draws.seed)
     choice = _choose_from(plan, draws, evidence, trials=parts.counted[0].runs)
-    rounded = [real_blocks(table, parts.layouts, plan.grid) for table in parts.counted]
-    found = {
-        id(one): np.stack([one.partition.count(*pair) for pair in zip(parts.counted, rounded, strict=True)])
-        for one in choice.events
-    }
+    found = {}
+    for one in choice.events:
+        seen = [next(as_seen([one.partition.view], table, parts.every, plan.grid)) for table in parts.counted]
+        found[id(one)] = np.stack([one.partition.count(*batch) for batch in seen])
     counts = _Counts.of(choice, found)
     bound = _bound(plan, choice, counts, draws.seed, _FIRST_COINS)
     if not bound.refuted:

@@ -6,7 +6,8 @@ other, so that no ranking is rated on its own noise. The verdict is valid with a
 
 Rare events have many rivals, and the best of many owes most to chance. So the excess of an event of probability p is
 reduced by a handicap of sqrt(2 log(1/p)) standard errors, about what chance gives the best of 1/p events. The handicap
-is one standard error more if the event is a set of cells where a half-line would do, or rests on a fitted score.
+is one standard error more if the event is a set of cells where a half-line would do, one more if it rests on a fitted
+score, and one more if it counts the words of an output, of which there may be hundreds of counts.
 
 Pairs of disjoint events, one for each order of the data sets, are candidates as well
 (:mod:`hockeystick.audits.bounds.both_orders`). Each partition contributes the best pair at each point of the claim, and

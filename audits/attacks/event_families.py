@@ -65,7 +65,7 @@ def _half_lines(partition: Partition, totals: IntArray, runs: int) -> Iterator[F
         inside = totals[:, order].cumsum(axis=1)[:, :-2]
         for side in (0, 1):
             x, y = inside[side], inside[1 - side]
-            handicap = float(partition.folds is not None)
+            handicap = float(partition.folds is not None) + float(partition.view is not None)
             yield Family(partition, totals, order, sizes, x, y, runs, side, on_bits=False, handicap=handicap)
 
 
@@ -88,7 +88,7 @@ def _by_ratio(partition: Partition, tally: IntArray, totals: IntArray, runs: int
             sums = np.zeros((2, partition.cells + 1), dtype=np.int64)
             counts[:, by].cumsum(axis=1, out=sums[:, 1:])
             inside += sums[:, reached]
-        handicap = float(partition.ordered) + float(partition.folds is not None)
+        handicap = float(partition.ordered) + float(partition.folds is not None) + float(partition.view is not None)
         x, y = inside[side], inside[1 - side]
         yield Family(partition, totals, order, sizes, x, y, runs, side, on_bits, handicap, by_ratio=True)
 

@@ -3,11 +3,15 @@
 If there is a single layout (all outputs are numbers of one kind and shape), every feature gives one partition. If there
 are several layouts (sometimes None, sometimes a number; strings; tuples of different lengths), each is cut by the
 feature that separates the data sets best, and together they make one partition.
+
+Texts and tables hardly recur. So if there are many layouts, the outputs are also divided by numbers about their words
+(:mod:`hockeystick.audits.outputs.word_counts`), which are those of a single layout.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 import numpy as np
@@ -20,6 +24,7 @@ from hockeystick.audits.outputs import features, float_bits
 from hockeystick.audits.outputs.cells import Feature, Intervals, Part, Partition, from_ordinal, ordinal, real_blocks
 from hockeystick.audits.outputs.output_patterns import fit_table
 from hockeystick.audits.outputs.reading import Layout, Table
+from hockeystick.audits.outputs.word_counts import View
 from hockeystick.audits.targets.target_features import RATIO
 
 _SAMPLE = 1 << 17  # outputs that decide where to cut
@@ -44,6 +49,8 @@ class Evidence:
       seen: number of runs per layout.
       attack: the classifiers for outputs of several numbers; see :mod:`hockeystick.audits.attacks.classifiers`.
       seed: seed of the classifiers.
+      viewed: counts of the words of the first outputs; None if whole outputs recur, or have no words.
+      view: the view that these outputs are; None for outputs themselves.
     """
 
     tables: tuple[Table, Table]
@@ -52,6 +59,8 @@ class Evidence:
     seen: IntArray
     attack: Attack = "auto"
     seed: int = 0
+    viewed: Evidence | None = None
+    view: View | None = None
 
     @classmethod
     def of(
@@ -70,7 +79,17 @@ class Evidence:
                 seen[table.codes] += table.runs
             else:
                 seen += np.bincount(table.codes, minlength=len(layouts))
-        return cls(tables, layouts, real, seen, attack, seed)
+        found = cls(tables, layouts, real, seen, attack, seed)
+        counted = View.of(tables, layouts, real)
+        if counted is None:
+            return found
+        view, heads = counted
+        inner = cls.of(heads, (view.layout,), grid, attack=attack, seed=seed)
+        return attrs.evolve(found, viewed=attrs.evolve(inner, view=view))
+
+    def divided_by(self, partition: Partition) -> Evidence:
+        """Returns what a partition divides: these outputs, or the counts of their words."""
+        return self if partition.view is None or self.viewed is None else self.viewed
 
     def blocks(self, code: int, *, rounded: bool = True) -> tuple[FloatArray, FloatArray]:
         """Returns the numbers of a layout's outputs on each data set."""
@@ -104,6 +123,8 @@ class Evidence:
 
     def tally(self, partition: Partition) -> IntArray:
         """Returns counts, shape (folds, sides, cells); runs with even numbers are the first fold."""
+        if (own := self.divided_by(partition)) is not self:
+            return own.tally(partition)
         counts = np.empty((2, 2, partition.cells), dtype=np.int64)
         for side, table in enumerate(self.tables):
             if partition.folds is None:
@@ -117,7 +138,8 @@ class Evidence:
 
     def recount(self, partition: Partition) -> IntArray:
         """Returns counts, shape (sides, cells), by the partition's own score, fitted to all samples."""
-        return np.stack([partition.count(table, real) for table, real in zip(self.tables, self.real, strict=True)])
+        own = self.divided_by(partition)
+        return np.stack([partition.count(table, real) for table, real in zip(own.tables, own.real, strict=True)])
 
     def _half(self, side: int, fold: int) -> tuple[Table, dict[int, FloatArray]]:
         """Returns the runs of one fold on one data set."""
@@ -145,7 +167,30 @@ def real_partitions(evidence: Evidence) -> Iterator[Partition]:
             parts[code] = max(cuts, key=lambda cut: _separation(*cut))[0]
         yield _partition(evidence, parts)
     for fit in _fits(evidence, numeric):
-        yield from _crossfitted(evidence, numeric, fit)
+        yield from _crossfitted(evidence, fit)
+    if evidence.viewed is not None:
+        for partition in _of_words(evidence.viewed):
+            yield attrs.evolve(partition, view=evidence.viewed.view)
+
+
+def _of_words(counts: Evidence) -> Iterator[Partition]:
+    """Yields partitions of outputs by the counts of their words: by single counts, and by scores of all."""
+    assert counts.view is not None
+    slots: list[int] = []
+    first, second = counts.blocks(0)
+    for some, share in ((~counts.view.order, 2), (counts.view.order, 1)):  # places have no more than their share
+        own = np.flatnonzero(some)
+        told = features.telling_slots((first[:, own], second[:, own]), share * features.COORDINATES // 3)
+        slots += own[told].tolist()
+    for slot in slots:
+        feature = features.Coordinate(slot)
+        yield _partition(counts, {0: _intervals(feature, counts.keys(0, feature))})
+    fits = [_Fit([0], partial(features.fit_counts, columns=counts.view.counts), "a weighted sum of word counts")]
+    fits += [_Fit([0], features.FITS[name][0], f"a {name} score of word counts") for name in ("linear", "bayes")]
+    if counts.attack != "auto":  # classifiers take longest, and add little to sums over words
+        fits += _learned(counts, [0])
+    for fit in fits:
+        yield from _crossfitted(counts, attrs.evolve(fit, fit=partial(features.of_words, fit=fit.fit)))
 
 
 def bit_partitions(evidence: Evidence) -> Iterator[Partition]:
@@ -178,7 +223,11 @@ def _fits(evidence: Evidence, numeric: list[int]) -> Iterator[_Fit]:
         if name != "bayes" or len(evidence.layouts) == 1:
             yield _Fit(wide, *features.FITS[name])
     yield _Fit(wide, fit_table, "a score of the output's pattern")
-    often = sorted(wide, key=lambda code: -evidence.seen[code])[:_MOST_LEARNED]
+    yield from _learned(evidence, sorted(wide, key=lambda code: -evidence.seen[code])[:_MOST_LEARNED])
+
+
+def _learned(evidence: Evidence, often: list[int]) -> Iterator[_Fit]:
+    """Yields the classifiers that suit the outputs of the first of some layouts."""
     first, second = (_head(evidence.rows(often[0], fold), _PILOT) for fold in (0, 1))
     if min(map(len, first + second)) >= classifiers.LEAST_ROWS:
         rng = np.random.default_rng([evidence.seed, _PILOTS])
@@ -199,7 +248,7 @@ class _Fit:
     name: str
 
 
-def _crossfitted(evidence: Evidence, numeric: list[int], fit: _Fit) -> Iterator[Partition]:
+def _crossfitted(evidence: Evidence, fit: _Fit) -> Iterator[Partition]:
     """Yields cells of a score of whole outputs: of their layout, and of their numbers given the layout.
 
     The score is fitted three times, to each fold and to both, so that every choosing sample is rated by a score that

@@ -20,7 +20,7 @@ from hockeystick.audits.drawing.checkpoint import Checkpoint
 from hockeystick.audits.drawing.first_outputs import rows
 from hockeystick.audits.drawing.late_nones import LateNones, Values
 from hockeystick.audits.drawing.workers import Crew
-from hockeystick.audits.outputs.cells import Partition, real_blocks
+from hockeystick.audits.outputs.cells import Partition, as_seen
 from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, refuse_raised, vectorised_size
@@ -116,13 +116,15 @@ class Counter:
     def __call__(self, calls: tuple[Call, ...]) -> tuple[Drawn, list[IntArray]]:
         drawn = self.source(calls)
         counts = [np.zeros((2, partition.cells), dtype=np.int64) for partition in self.partitions]
+        views = [partition.view for partition in self.partitions]
+        book = self.book.continued() if any(views) else self.book
         if drawn.error is None:
             for call, pair in zip(calls, drawn.outputs, strict=True):
                 for side, outputs in enumerate(pair):
-                    table = read(outputs, call.runs, self.book, vectorised=self.source.target.vectorised)
-                    rounded = real_blocks(table, tuple(self.book.layouts), self.grid)
-                    for count, partition in zip(counts, self.partitions, strict=True):
-                        count[side] += partition.count(table, rounded)
+                    table = read(outputs, call.runs, book, vectorised=self.source.target.vectorised)
+                    seen = as_seen(views, table, book.layouts, self.grid)
+                    for count, partition, batch in zip(counts, self.partitions, seen, strict=True):
+                        count[side] += partition.count(*batch)
         return evolve(drawn, outputs=()), counts
 
 
@@ -260,9 +262,9 @@ class Draws:
         started, runs = time.perf_counter(), min(tables[0].runs, _LOOKED_AT)
         for table in tables:
             some = rows(table, 0, runs)
-            rounded = real_blocks(some, tuple(self.book.layouts), grid)
-            for partition in partitions:
-                partition.count(some, rounded)
+            seen = as_seen([one.view for one in partitions], some, self.book.layouts, grid)
+            for partition, batch in zip(partitions, seen, strict=True):
+                partition.count(*batch)
         now = time.perf_counter()
         left = max(0.0, self.seconds - (now - self._began)) / (self._cost + (now - started) / runs)
         found = min(trials, max(int(left * self.pool.size), self._chosen, MINIMUM_SAMPLES))

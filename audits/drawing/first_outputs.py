@@ -1,7 +1,7 @@
 """The first choosing samples, divided into two parts: a complete audit of its own looks at them.
 
 One part chooses an event and the other is counted. Whatever the first part has not shown must not enter the choice: the
-layouts are numbered anew, by the first part alone, and outputs of other layouts belong to no layout.
+layouts are numbered anew, those of the first part first, and a choice is given only these.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from attrs import frozen
 
-from hockeystick.audits.outputs.reading import UNSEEN, Layout, Table
+from hockeystick.audits.outputs.reading import Layout, Table
 
 
 @frozen(eq=False)
@@ -18,12 +18,14 @@ class FirstOutputs:
 
     Attributes:
       choosing, counted: the two parts, one table for each data set.
-      layouts: the layouts of ``choosing``, to which the codes of both parts refer.
+      layouts: the layouts of ``choosing``.
+      every: these, and after them those that only ``counted`` has; to them the codes of both parts refer.
     """
 
     choosing: tuple[Table, Table]
     counted: tuple[Table, Table]
     layouts: tuple[Layout, ...]
+    every: tuple[Layout, ...]
 
     @classmethod
     def of(cls, tables: tuple[Table, Table], layouts: tuple[Layout, ...], share: int) -> FirstOutputs:
@@ -35,11 +37,14 @@ class FirstOutputs:
           share: number of runs, at most those of either table.
         """
         parts = [(rows(table, 0, share), rows(table, share, table.runs)) for table in tables]
-        seen = np.unique(np.concatenate([np.atleast_1d(first.codes) for first, _ in parts]))
-        new = np.full(len(layouts) + 1, UNSEEN, dtype=np.int32)  # the last entry is that of UNSEEN itself
-        new[seen[seen >= 0]] = np.arange(np.count_nonzero(seen >= 0))
+        seen = np.zeros(len(layouts), dtype=bool)
+        for first, _ in parts:
+            seen[first.codes] = True
+        order = np.argsort(~seen, kind="stable")
+        new = np.argsort(order).astype(np.int32)
         (a, b), (c, d) = [[_renumbered(part, new) for part in pair] for pair in parts]
-        return cls((a, c), (b, d), tuple(layouts[code] for code in seen.tolist() if code >= 0))
+        every = tuple(layouts[code] for code in order.tolist())
+        return cls((a, c), (b, d), every[: int(seen.sum())], every)
 
 
 def rows(table: Table, start: int, stop: int) -> Table:
@@ -55,5 +60,5 @@ def rows(table: Table, start: int, stop: int) -> Table:
 
 def _renumbered(table: Table, new: np.typing.NDArray[np.int32]) -> Table:
     codes = int(new[table.codes]) if isinstance(table.codes, int) else new[table.codes]
-    blocks = {int(new[code]): block for code, block in table.blocks.items() if new[code] != UNSEEN}
+    blocks = {int(new[code]): block for code, block in table.blocks.items()}
     return Table(table.runs, codes, blocks)

@@ -41,7 +41,7 @@ from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal, Look, mark
 from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group
 from hockeystick.audits.neighbours.proposals import Proposal, Proposals
-from hockeystick.audits.outputs.cells import real_blocks
+from hockeystick.audits.outputs.cells import as_seen
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import Stream, Target, TargetError, child_seed, known_seed
 
@@ -284,7 +284,7 @@ class _Candidate:
         return cls(number, pair, proposal.origin, streams, Unchanged((pair.d0, pair.d1)))
 
     def draw(self, size: int, counted: Callable[[int], None] = lambda _: None) -> tuple[Table, Table]:
-        """Returns new outputs, read with the layouts known so far, and stores them for later choices.
+        """Returns new outputs, and stores them for later choices.
 
         Args:
           size: number of outputs from each data set.
@@ -305,11 +305,9 @@ class _Candidate:
             counted(piece)
             for stream in self.streams:
                 require_outputs(stream)
-            for closed in (True, False):
-                self.book.closed = closed
-                tables = found if closed else self.tables
-                for side, output in enumerate(outputs):
-                    tables[side].append(read(output, piece, self.book, vectorised=vectorised))
+            for side, output in enumerate(outputs):
+                found[side].append(read(output, piece, self.book, vectorised=vectorised))
+                self.tables[side].append(found[side][-1])
         return Table.join(found[0]), Table.join(found[1])
 
     def draw_owed(self) -> None:
@@ -397,7 +395,8 @@ class _Search:
             event, evidence = self._choose(candidate, rest)
             counts = np.zeros((2, event.partition.cells), dtype=np.int64)
             for side, table in enumerate(self._draw(candidate, rest)):
-                counts[side] += event.partition.count(table, real_blocks(table, evidence.layouts, None))
+                seen = next(as_seen([event.partition.view], table, candidate.book.layouts, None))
+                counts[side] += event.partition.count(*seen)
         except TargetError as error:
             drawn = self.state.spent - before
             return Look(pair=candidate.number, mark=marked, size=size, drawn=drawn, error=str(error)), error

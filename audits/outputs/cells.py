@@ -12,13 +12,14 @@ most t" and "exactly v" are both intervals, and every output is comparable.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 from attrs import frozen
 
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.audits.outputs.reading import Layout, Table
+from hockeystick.audits.outputs.reading import UNSEEN, Layout, Table
 
 _SIGNIFICANT = {"f8": 32, "f4": 16, "f2": 8}
 _INFINITY = np.int64(0x7FF0000000000000)
@@ -219,6 +220,17 @@ def _number(value: float, exact: bool) -> str:
     return f"{value:.6g}"
 
 
+class View(Protocol):
+    """A function of outputs whose values are numbers of one layout."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    def table(self, table: Table, layouts: Sequence[Layout], real: dict[int, FloatArray]) -> Table:
+        """Returns the values for a batch of outputs, given all layouts of its codes, and its blocks as rounded."""
+        ...
+
+
 @frozen(eq=False)
 class Partition:
     """A partition of all outputs into cells.
@@ -231,6 +243,8 @@ class Partition:
       ordered: whether the cells are those of one layout in the order of a feature, so that there are half-lines.
       folds: for a feature fitted to all choosing samples: the same cells for a feature fitted to the second fold, which
         rates the first, and for one fitted to the first fold, which rates the second.
+      view: what of the outputs is divided; None for the outputs themselves. Then ``layouts`` has the view's layout, and
+        tables must be given as :func:`as_seen` returns them.
     """
 
     layouts: tuple[Layout, ...]
@@ -239,6 +253,7 @@ class Partition:
     cells: int
     ordered: bool = False
     folds: tuple[Partition, Partition] | None = None
+    view: View | None = None
 
     def index(self, table: Table, real: dict[int, FloatArray]) -> IntArray:
         """Returns the cell of each run of a table; ``real`` has its blocks as rounded by :func:`as_real`."""
@@ -246,8 +261,10 @@ class Partition:
         if isinstance(table.codes, int):
             if table.codes in self.parts and table.codes in table.blocks:
                 return self._within(table.codes, table.blocks[table.codes], real[table.codes])
-            return np.full(table.runs, self.first[table.codes] if table.codes >= 0 else rest, dtype=np.int64)
-        found = np.where(table.codes >= 0, self.first[table.codes], rest)
+            known = 0 <= table.codes < len(self.first)
+            return np.full(table.runs, self.first[table.codes] if known else rest, dtype=np.int64)
+        cells = np.append(self.first, rest)  # codes below 0, and those of later layouts, have the last entry
+        found = cells[np.where(table.codes < len(self.first), table.codes, UNSEEN)]
         for code in self.parts.keys() & table.blocks.keys():
             found[table.of(code)] = self._within(code, table.blocks[code], real[code])
         return found
@@ -282,6 +299,26 @@ class Partition:
         return " or ".join(shown) if shown else "no output"
 
 
-def real_blocks(table: Table, layouts: tuple[Layout, ...], grid: float | None) -> dict[int, FloatArray]:
+def real_blocks(table: Table, layouts: Sequence[Layout], grid: float | None) -> dict[int, FloatArray]:
     """Returns the blocks of a table as rounded by :func:`as_real`."""
     return {code: as_real(block, layouts[code].kinds, grid) for code, block in table.blocks.items()}
+
+
+def as_seen(
+    views: Iterable[View | None], table: Table, layouts: Sequence[Layout], grid: float | None
+) -> Iterator[tuple[Table, dict[int, FloatArray]]]:
+    """Yields, for each view, the table and the rounded blocks that a partition of it takes; None is the batch itself.
+
+    Args:
+      views: of some partitions.
+      table: a batch of outputs.
+      layouts: all layouts to which its codes refer.
+      grid: as in :func:`as_real`.
+    """
+    real = real_blocks(table, layouts, grid)
+    known: dict[int, tuple[Table, dict[int, FloatArray]]] = {id(None): (table, real)}
+    for view in views:
+        if view is not None and id(view) not in known:
+            seen = view.table(table, layouts, real)
+            known[id(view)] = seen, real_blocks(seen, (view.layout,), grid)
+        yield known[id(view)]

@@ -12,19 +12,23 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
+from scipy import stats
 
-from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.outputs.cells import Feature, from_ordinal, ordinal
 from hockeystick.audits.outputs.reading import Layout
 
 Pair = tuple[FloatArray, FloatArray]
+Score = Callable[[FloatArray], FloatArray]
+Fit = Callable[[Pair, np.random.Generator], Score | None]
 
-_COORDINATES = 24  # features of single coordinates; of more coordinates, those that differ most
+COORDINATES = 24  # features of single coordinates; of more coordinates, those that differ most
 _LARGEST_FIT = 256  # numbers in an output up to which scores are fitted with all correlations
 _BINS = 8  # of each number in a sum of scores, at least
 _PIECE = 1 << 15  # rows that are scored at a time
 _QUANTILE_ROWS = 1 << 14  # of each data set, that determine the bins
 _NAMED = 4  # numbers in an output whose names stand in the words of a fitted score, at most
+_SHOWN_ROWS = 1 << 11  # of each data set, that show with which count a score goes most
 _SYMBOLS = 4  # most frequent numbers whose places are features
 
 
@@ -95,7 +99,7 @@ class Scored:
       offset: added to the score: the log-likelihood ratio of the layout itself.
     """
 
-    score: Callable[[FloatArray], FloatArray]
+    score: Score
     name: str
     offset: float = 0.0
 
@@ -107,6 +111,8 @@ class Scored:
         return ordinal(np.round(np.concatenate(pieces) + self.offset, 9) + 0.0)
 
     def words(self, layout: Layout) -> str:
+        if isinstance(self.score, OfWords):
+            return self.score.words(self.name, layout)
         names = _names(layout)
         return self.name if names is None else f"{self.name.removesuffix(' of the output')} of {' and '.join(names)}"
 
@@ -220,7 +226,7 @@ def unfitted(real: Pair, has_ratio: bool = False) -> Iterator[Feature]:
       has_ratio: whether one of the numbers is the log-likelihood ratio of the output; then no statistic is yielded.
     """
     width = real[0].shape[1]
-    yield from (Coordinate(slot) for slot in telling_slots(real, _COORDINATES))
+    yield from (Coordinate(slot) for slot in telling_slots(real, COORDINATES))
     if width > 1 and not has_ratio:
         pooled = np.concatenate(real)
         for name, statistic in STATISTICS.items():
@@ -266,12 +272,55 @@ def fit_innovations(real: Pair, rng: np.random.Generator) -> Bayes:
     return _bayes(tamed, inverse, centre)
 
 
-FITS: dict[str, tuple[Callable[[Pair, np.random.Generator], Callable[[FloatArray], FloatArray]], str]] = {
+FITS: dict[str, tuple[Fit, str]] = {
     "linear": (fit_projection, "a linear score of the output"),
     "bayes": (fit_bayes, "a sum of per-coordinate scores of the output"),
     "exchangeable": (fit_exchangeable, "a sum of per-coordinate scores, the same for all, of the output"),
     "innovations": (fit_innovations, "a sum of scores of the increments of the output"),
 }
+
+
+def fit_counts(real: Pair, rng: np.random.Generator, *, columns: BoolArray) -> Projection:
+    """Returns naive Bayes on counts: each occurrence of a word adds the log-ratio of its rates on the data sets.
+
+    The error of each log-ratio is known, and the weights are shrunk as in :class:`Bayes`.
+
+    Args:
+      real: rounded blocks of the two data sets.
+      rng: not used.
+      columns: which columns are counts, as a mask.
+    """
+    totals = np.stack([tame(block)[:, columns].sum(axis=0) for block in real])
+    share = (totals + 0.5) / np.array([[len(block)] for block in real])
+    weights = np.zeros(len(columns))
+    if columns.any():
+        weights[columns] = _shrunk(np.log(share[0] / share[1]), (1 / (totals + 0.5)).sum(axis=0))
+    return Projection(np.zeros(len(columns)), weights)
+
+
+@frozen(eq=False)
+class OfWords:
+    """A score of counts of words, which knows the count that goes with it most."""
+
+    score: Score
+    heaviest: int
+
+    def __call__(self, real: FloatArray) -> FloatArray:
+        return self.score(real)
+
+    def words(self, name: str, layout: Layout) -> str:
+        """Returns the name of the score, with that of the count."""
+        return f"{name} (most of all {layout.slot(self.heaviest)})"
+
+
+def of_words(real: Pair, rng: np.random.Generator, *, fit: Fit) -> OfWords | None:
+    """Returns a fitted score with the number of the column that correlates most with it."""
+    score, some = fit(real, rng), np.concatenate([tame(block[:_SHOWN_ROWS]) for block in real])
+    if score is None:
+        return None
+    values, spread = score(some), some.std(axis=0)
+    common = np.abs((values - values.mean()) @ (some - some.mean(axis=0)))
+    return OfWords(score, int(np.where(spread > 0, common / np.where(spread > 0, spread, 1.0), 0.0).argmax()))
 
 
 def simple_fits(width: int) -> tuple[str, ...]:
@@ -292,10 +341,14 @@ def telling_slots(real: tuple[FloatArray, FloatArray], most: int) -> list[int]:
 def _differences(real: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Returns the difference in location or spread of each coordinate between the data sets, by ranks."""
     sample = np.concatenate([block[: 1 << 12] for block in real])
-    ranks = np.argsort(np.argsort(tame(sample), axis=0, kind="stable"), axis=0) / len(sample) - 0.5
+    ranks = stats.rankdata(tame(sample), axis=0) / len(sample) - 0.5  # equal numbers have their mean rank
     split = min(len(real[0]), 1 << 12)
-    moments = [np.stack([part.mean(axis=0), np.square(part).mean(axis=0)]) for part in (ranks[:split], ranks[split:])]
-    return np.asarray(np.abs(moments[0] - moments[1]).max(axis=0))
+    found = []
+    for moment in (ranks, np.square(ranks)):
+        spread = moment.std(axis=0)
+        gap = np.abs(moment[:split].mean(axis=0) - moment[split:].mean(axis=0))
+        found.append(np.where(spread > 1e-9, gap / np.maximum(spread, 1e-9), 0.0))  # 1e-9: a rank is a multiple of 1e-4
+    return np.asarray(np.maximum(*found))
 
 
 def _fisher(real: Pair) -> Projection:

@@ -160,7 +160,7 @@ def _polars_column(series: Any) -> Found:
     polars = sys.modules["polars"]
     head = f"column {series.dtype}"
     if series.dtype == polars.Categorical or series.dtype == polars.Enum:
-        fixed = getattr(series.dtype, "categories", None)  # an Enum's
+        fixed = series.dtype.categories if series.dtype == polars.Enum else None
         categories = (series.unique(maintain_order=True) if fixed is None else fixed).to_list()
         parts = [column(series.to_list(), head), column(categories, "categories")]
         return Record(f"category {head}", ("values", "categories"), parts)

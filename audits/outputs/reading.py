@@ -91,6 +91,12 @@ class Codebook:
             self.layouts.append(Layout(key, kinds))
         return found
 
+    def continued(self) -> Codebook:
+        """Returns a book with these layouts that takes new ones; this one stays as it is."""
+        more = Codebook(list(self.layouts))
+        more._codes = dict(self._codes)
+        return more
+
 
 @frozen(eq=False)
 class Table:

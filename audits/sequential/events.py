@@ -21,8 +21,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, IntArray
 from hockeystick.accounting.validate import items
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
-from hockeystick.audits.outputs.cells import Intervals, Partition, real_blocks
-from hockeystick.audits.outputs.reading import UNSEEN, Codebook, Layout, Table
+from hockeystick.audits.outputs.cells import Intervals, Partition, as_seen
+from hockeystick.audits.outputs.reading import Codebook, Layout, Table
 from hockeystick.audits.targets.calling import TargetError
 
 LEVELS = np.array([0.002, 0.008, 0.025, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.65])  # shares of all outputs in front
@@ -145,12 +145,8 @@ class LearnedEvents:
         return np.stack(self._index([own.partition for own in self.cuts], batch))
 
     def _index(self, partitions: list[Partition], batch: Table) -> list[IntArray]:
-        known = len(partitions[0].layouts)
-        rounded = real_blocks(batch, tuple(self.layouts), self.grid)
-        codes = batch.codes
-        codes = (codes if codes < known else UNSEEN) if isinstance(codes, int) else np.where(codes < known, codes, -1)
-        table = Table(batch.runs, codes, batch.blocks)
-        return [partition.index(table, rounded) for partition in partitions]
+        seen = as_seen([one.view for one in partitions], batch, self.layouts, self.grid)
+        return [one.index(*own) for one, own in zip(partitions, seen, strict=True)]
 
     def words(self, event: int) -> str:
         for own in self.fronts:
@@ -202,7 +198,7 @@ def _cut(evidence: Evidence, partition: Partition, tally: IntArray) -> Cut:
     part = partition.parts.get(0)
     if not partition.ordered or partition.folds or not isinstance(part, Intervals) or part.cells >= _FINE:
         return Cut(partition, tally.sum(axis=0))
-    keys = np.sort(np.concatenate(evidence.keys(0, part.feature)))
+    keys = np.sort(np.concatenate(evidence.divided_by(partition).keys(0, part.feature)))
     more = keys[np.arange(1, _FINE) * len(keys) // _FINE]
     edges = np.union1d(part.edges, more[more > keys[0]])
     finer = evolve(partition, parts={0: Intervals(part.feature, edges)}, cells=len(edges) + 2)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 from attrs import evolve, frozen
 
 from benchmarks.auditors.estimators import Answer, Estimate, Estimator, Rng, Samples, estimator, one_run, whole_audit
@@ -148,6 +149,46 @@ def vectors() -> tuple[AuditorTarget, ...]:
     return tuple(evolve(like, name=name, draw=draw) for name, draw in draws.items())
 
 
+def _responses(rng: Rng, n: int) -> tuple[list[list[str]], list[list[str]]]:
+    """Randomised response on four words, of (1, 0), as the second of four words; the others are any of twenty."""
+    sides = []
+    for truth in (0, 1):
+        told = np.where(rng.random(n) < 3 / (3 + math.e), (truth + rng.integers(1, 4, size=n)) % 4, truth)
+        words = rng.integers(4, 24, size=(n, 4))
+        words[:, 1] = told
+        sides.append(np.array([f"w{i}" for i in range(24)])[words].tolist())
+    return sides[0], sides[1]
+
+
+def _with_words(**forms: Callable[[list[str], Rng], Any]) -> tuple[AuditorTarget, ...]:
+    like = laplace(1.0)  # the other fields of a target name its event, which these audits do not get
+
+    def made(form: Callable[[list[str], Rng], Any]) -> Callable[[Rng, int], tuple[Any, Any]]:
+        def draw(rng: Rng, n: int) -> tuple[Any, Any]:
+            first, second = ([form(words, rng) for words in side] for side in _responses(rng, n))
+            return first, second
+
+        return draw
+
+    return tuple(evolve(like, name=name.replace("_", " "), draw=made(form)) for name, form in forms.items())
+
+
+def texts() -> tuple[AuditorTarget, ...]:
+    """Targets with outputs of words, each of (1, 0): a response among three other words, as a list and as a text."""
+    return _with_words(
+        list_of_words=lambda words, _: words,
+        text=lambda words, rng: f"{' '.join(words)}, {rng.integers(1000)}",
+    )
+
+
+def tables() -> tuple[AuditorTarget, ...]:
+    """Targets with tables as outputs, each of (1, 0): a response in a column, beside a column of numbers."""
+    return _with_words(
+        list_of_rows=lambda words, rng: list(zip(words, rng.integers(90, size=4).tolist(), strict=True)),
+        frame=lambda words, rng: pyarrow.table({"word": words, "n": rng.integers(90, size=4)}),
+    )
+
+
 def bounds() -> tuple[Bound, ...]:
     """Returns all of them, the fast ones first."""
 
@@ -178,6 +219,8 @@ def bounds() -> tuple[Bound, ...]:
         shipped("sequential, event given", 100, files=_BETS),
         own("evidence ledger, event given", kept, 90, reads="event", files=_BETS, share=0.5, part=6 / math.pi**2),
         Bound("audit of vectors", lambda _: estimator("audit"), 100, targets=vectors, share=0.5),
+        Bound("audit of texts", lambda _: estimator("audit"), 60, targets=texts, share=0.2),
+        Bound("audit of tables", lambda _: estimator("audit"), 40, targets=tables, share=0.2),
         shipped("sequential", 40, files=_BETS, share=0.2),
     )
 
@@ -269,7 +312,9 @@ rates of the table together. A bound whose rate equals its level on some target 
 
 The targets are Laplace noise with ε of 0.1, 1 and 4, geometric noise, randomised response, the same with a leak of δ,
 Gaussian noise against a point and against its whole curve, a mixture of a number and a bit, and a sum of three losses.
-For vectors they are three Laplace numbers, three bits, and a number beside a bit. A given event is the best one. A rate
+For vectors they are three Laplace numbers, three bits, and a number beside a bit. For texts they are a response on four
+words among three other words, as a list and as a text; for tables the same in a column, beside a column of numbers, as
+a list of rows and as a data frame. A given event is the best one. A rate
 far below the level does not make a bound invalid: few outputs take few values, and a bound that makes many statements
 together is seldom at its level in one of them. Estimates that assume a model are not bounds and are not listed.
 """

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hockeystick.audits.drawing.first_outputs import FirstOutputs, rows
-from hockeystick.audits.outputs.reading import UNSEEN, Codebook, Table, read
+from hockeystick.audits.outputs.cells import Partition
+from hockeystick.audits.outputs.reading import Codebook, Table, read
 
 
 def table(outputs: list[Any], book: Codebook) -> Table:
@@ -40,16 +41,27 @@ def test_rows_are_the_runs_in_order(outputs: list[Any]) -> None:
             assert plain(rows(whole, start, stop)) == plain(whole)[start:stop]
 
 
-def test_layouts_that_only_the_counted_part_has_are_unknown() -> None:
+def test_layouts_that_only_the_counted_part_has_come_last() -> None:
     book = Codebook()
     pair = table([None, 1.0, "new", 2.0, (1, 2)], book), table(["a", 1.0, "a", None, "newer"], book)
 
     parts = FirstOutputs.of(pair, tuple(book.layouts), 2)
 
     assert [str(layout) for layout in parts.layouts] == ["None", "a number (float64)", "'a'"]
+    assert [str(layout) for layout in parts.every[3:]] == ["'new'", "(a number (int64), a number (int64))", "'newer'"]
     assert [plain(one) for one in parts.choosing] == [[(0, None), (1, [1.0])], [(2, None), (1, [1.0])]]
-    assert plain(parts.counted[0]) == [(UNSEEN, None), (1, [2.0]), (UNSEEN, None)]
-    assert plain(parts.counted[1]) == [(2, None), (0, None), (UNSEEN, None)]
+    assert plain(parts.counted[0]) == [(3, None), (1, [2.0]), (4, [1.0, 2.0])]
+    assert plain(parts.counted[1]) == [(2, None), (0, None), (5, None)]
+
+
+def test_partitions_of_the_chosen_part_know_no_later_layout() -> None:
+    book = Codebook()
+    pair = table(["a", "b", "new", "a"], book), table(["b", "b", "newer", "newest"], book)
+
+    parts = FirstOutputs.of(pair, tuple(book.layouts), 2)
+    cells = Partition(parts.layouts, np.array([0, 1]), {}, 3)
+
+    assert [cells.index(one, {}).tolist() for one in parts.counted] == [[2, 0], [2, 2]]
 
 
 def test_a_part_of_one_unknown_layout_is_unknown_as_a_whole() -> None:
@@ -60,4 +72,5 @@ def test_a_part_of_one_unknown_layout_is_unknown_as_a_whole() -> None:
     parts = FirstOutputs.of((Table.join([pair[0], later]), Table.join([pair[1], later])), tuple(book.layouts), 3)
 
     assert len(parts.layouts) == 1
-    assert plain(parts.counted[0]) == [(UNSEEN, None)] * 2 and not parts.counted[0].blocks
+    assert plain(parts.counted[0]) == [(1, None)] * 2 and not parts.counted[0].blocks
+    assert Partition(parts.layouts, np.array([0]), {}, 2).index(parts.counted[0], {}).tolist() == [1, 1]
