@@ -12,8 +12,8 @@ SMALLEST, LARGEST = 1e-100, 1e100
 
 
 def answers(value: int) -> int:
-    """The number of answers of a sparse vector: an integer ≥ 1."""
-    return validate.integer("answers", value, low=1)
+    """The number of answers of a sparse vector: an integer ≥ 1, at most 2^53."""
+    return validate.integer("answers", value, low=1, high=validate.MOST)
 
 
 def categories(value: int) -> int:

@@ -23,11 +23,11 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hockeystick.accounting.engines.grid_plan import _AIM, is_large, parts_of
 from hockeystick.accounting.engines.loss_distribution import Points, between, root_of, values
-from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
+from hockeystick.accounting.engines.tilted_law import MAX_SIZE, Law, Tilted, TooLarge
 from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
 from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.events.basic.event import PrivacyEvent
@@ -48,6 +48,8 @@ _UNSEEN = 1e-6  # of δ: the same
 _LEVELS = 400  # of the sketch, on either side of 0
 _REACH = 1e-8  # the smallest of them, in units of the largest
 _MAX_CELLS = 2.0**20  # of one part's law
+_MOST_CELLS = 2.0**21  # of the same where the grid would else be coarser than it should be by more than _COARSE
+_COARSE = 2.0
 _MAX_IN_ALL = 2.0**22  # of all parts' laws: what a second or two makes
 _FEW_CELLS = 2.0**19
 _MANY_CELLS = 2.0**17
@@ -57,9 +59,12 @@ _SHORT = 2.0**15  # cells, with which the law is had in a tenth of a second
 _TRIES = 5
 _NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
+_CLOSE = 1.0  # the same for a guess
 _SHARP = 1e-6  # a part of ε
 _LEAST_EPSILON = 1e-100  # below it tilts, near 1/ε, overflow
 _SPREADS = 20.0  # deviations of the total loss in a window
+_WRAPPED = 5e-5  # a part of ε, by a bound that is far above it
+_ROOM = 1.02  # for the window of a finer law
 _OFF = 1e-12  # of a mass: twice what it may be off by
 
 
@@ -183,15 +188,11 @@ class Sketch:
     def tilt(self, epsilon: float, level: float) -> float:
         """Returns a tilt near the one at which the sum for δ(epsilon) is decided, and one that calms rare losses.
 
-        For the tilt λ' in place of λ, the sum's relative accuracy falls by e^{(λ−λ')²·variance/2}.
+        With K the cumulant function, the sum's part of e^{K(λ) − λε} is what is not lost to round-off.
         """
-        best = self._saddle(epsilon, level)
-        tilts = best * (1 - 0.03 * np.arange(12))
-        variances = [self.cumulant(float(other), level)[2] for other in tilts]
-        least = min(variances)
-        costs = [
-            math.log(v + 1e-300) + 0.5 * (best - other) ** 2 * least for other, v in zip(tilts, variances, strict=True)
-        ]
+        tilts = self._saddle(epsilon, level) * (1 - 0.03 * np.arange(12))
+        found = [self.cumulant(float(tilt), level) for tilt in tilts]
+        costs = [2 * math.log(v + 1e-300) + k - tilt * epsilon for tilt, (k, _, v) in zip(tilts, found, strict=True)]
         return float(tilts[int(np.argmin(costs))])
 
     def _saddle(self, epsilon: float, level: float) -> float:
@@ -295,7 +296,8 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     ends = rough.ends(tilt, level)
     fine = rough.step(tilt, epsilon, level)
     widths = [high - low for low, high in ends]
-    step = max(fine, max(widths) / _MAX_CELLS, sum(widths) / _MAX_IN_ALL)
+    step = max(fine, min(max(widths) / _MAX_CELLS, max(_COARSE * fine, max(widths) / _MOST_CELLS)))
+    step = max(step, sum(widths) / _MAX_IN_ALL)
     if level < epsilon + margin + 2 * _NEAR_TOP * step:
         level = epsilon + margin + 2 * _NEAR_TOP * step
         ends = rough.ends(tilt, level)
@@ -403,6 +405,13 @@ class _CutPoints(Points):
                 return True
         return False
 
+    def window(self, epsilon: float) -> float:
+        """Returns how wide a window of losses a sharp sum for ``epsilon`` takes."""
+        place = math.floor(epsilon / self.cut.step)
+        self.log_delta(place)
+        wrapped = _WRAPPED * self.cut.tilt * epsilon * self.sums[place] / float(self.gain.max())
+        return self.tilted.cells(place, wrapped) * self.cut.step
+
     def is_drowned(self, epsilon: float) -> bool:
         """Returns whether the round-off bound that was added to the sum near ε has a noticeable effect on ε."""
         place = math.floor(epsilon / self.cut.step)
@@ -492,9 +501,12 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
     target += (-4 * U if upper else 4 * U) * (1 + abs(target))
     guess, _ = _near(event, None, delta)
     best = math.inf if upper else 0.0
-    guess, careful = _closer(event, guess, target, upper, coarser)
+    guess, careful, width = _closer(event, guess, target, upper, coarser)
     for _ in range(_TRIES):
-        points = _points(event, plan(event, guess, target), guess, upper, coarser, careful)
+        planned = plan(event, guess, target)
+        if width > planned.step * MAX_SIZE:  # the finest grid whose window is not too large
+            planned = evolve(planned, step=width / MAX_SIZE)
+        points = _points(event, planned, guess, upper, coarser, careful)
         if not points.reach_down_to(target, guess):  # the cut is below the ε sought, or the sum there is lost
             if careful or not points.is_drowned(points.top * points.cut.step):
                 guess = 1.5 * guess + points.cut.margin
@@ -510,24 +522,31 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
     return best
 
 
-def _closer(event: PrivacyEvent, guess: float, target: float, upper: bool, coarser: int) -> tuple[float, bool]:
+def _closer(event: PrivacyEvent, guess: float, target: float, upper: bool, coarser: int) -> tuple[float, bool, float]:
     """A better guess from a coarser grid, where the grid asked for is so large that this costs little beside it.
 
-    With it, whether round-off is felt there.
+    With it, whether round-off is felt there, and how wide a window of losses the sums take.
     """
+    careful, width = False, 0.0
     with contextlib.suppress(NumericalError):
         for _ in range(_TRIES):
             planned = plan(event, guess, target)
             _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
             if _SPREADS * math.sqrt(variance) < 2.0**coarser * planned.step * _MANY_CELLS:
                 break
-            points = _points(event, planned, guess, upper, coarser + _COARSER, False)
+            points = _points(event, planned, guess, upper, coarser + _COARSER, careful)
             if not points.reach_down_to(target, guess):  # the cut is below the ε sought
                 guess = 1.5 * guess + points.cut.margin
                 continue
             root, _ = root_of(points, target)
-            return (float(root), points.is_drowned(root)) if root > 0.0 else (guess, False)
-    return guess, False
+            if root <= 0.0:
+                break
+            moved, guess = abs(root - guess) * points.cut.tilt, float(root)
+            careful = careful or points.is_drowned(root)
+            width = _ROOM * points.window(root)
+            if moved < _CLOSE:
+                break
+    return guess, careful, width
 
 
 def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: int = 0) -> float:

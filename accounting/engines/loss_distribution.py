@@ -38,6 +38,7 @@ class Points:
         self.known: dict[int, float] = {}
         self.sharp: dict[int, bool] = {}
         self.loose: dict[int, float] = {}  # what a sum may have lost, as a part of it
+        self.sums: dict[int, float] = {}
 
     def log_delta(self, place: int) -> float:
         """Returns ln δ at ``place`` steps."""
@@ -49,6 +50,7 @@ class Points:
             at = np.array(place)
             lost = self.tilted.lost(at, self.norm)
             self.known[place] = float(self.tilted.logs(np.array(value), at, lost))
+            self.sums[place] = value
             self.loose[place] = min(float(lost) / value, 1.0) if value > 0.0 else 1.0
             loose = max(min(_SHARP * float(lost), _MUCH), _SHARP * float(self.tilted.wrapped(at)))
             self.sharp[place] = (value > loose and bool(self.tilted.covers(at))) or place >= self.tilted.law.top

@@ -39,7 +39,7 @@ _BEYOND = 40.0  # e^{−40} of the gain is left out, and added
 _FELT = 1e-10  # of a power: round-off that asks for a better transform
 _DARK = 90.0  # frequencies at which the composed spectrum is below e^{−90} are left out, and added
 _LITTLE = 1e-6  # shares of the product as small as this may be added up
-_MAX_SIZE = 2**22
+MAX_SIZE = 2**22
 _BLOCKS = 2**13
 _CHUNK = 2**15
 _STEEPEST = 10.0  # the largest tilt, per step
@@ -118,8 +118,8 @@ class Law:
         size = 16
         while size < last - place or tails.wrapped(slope, np.array(place), last, size) > _WRAP:
             size *= 2
-            if size > _MAX_SIZE:
-                raise TooLarge(f"the total loss spreads over more than {_MAX_SIZE} cells of {self.step:g}")
+            if size > MAX_SIZE:
+                raise TooLarge(f"the total loss spreads over more than {MAX_SIZE} cells of {self.step:g}")
         return last, size
 
 
@@ -349,6 +349,16 @@ class Tilted:
     @property
     def first(self) -> int:
         return self.last - len(self.t) + 1
+
+    def cells(self, place: int, wrapped: float) -> int:
+        """Returns how many cells a window needs, to a per cent or two, for a sum over places above ``place``.
+
+        Not more than ``wrapped``, or what any window lets in, may get into it from outside.
+        """
+        size, wrapped = max(16, self.last - place), min(wrapped, _WRAP)
+        while self.tails.wrapped(self.slope, np.array(place), self.last, size) > wrapped and size < 64 * MAX_SIZE:
+            size += size // 64 + 1
+        return size
 
     def gain(self) -> Array:
         """Returns e^{−λ(s−ε)}·(1 − e^{ε−s}) at s − ε = 1, 2, ... steps."""

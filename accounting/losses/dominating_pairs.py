@@ -33,7 +33,7 @@ class Cells:
     """Masses of P and Q by privacy loss, on the cells (edges[i], edges[i+1]] and outside them.
 
     ``rise`` is p − e^{edges[i]}·q from above, for losses so small that the difference of the two would be round-off;
-    NaN in cells, or None, where nothing better than that difference is known.
+    None where nothing better than that difference is known.
     """
 
     p: Array

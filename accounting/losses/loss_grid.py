@@ -93,7 +93,7 @@ def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         q = np.where(cells.q > _TINY, cells.q, 0.0)
         up = (cells.p - q * np.exp(np.minimum(edges[:-1], 700.0))) / share + slack * cells.p
         if cells.rise is not None:
-            up = np.where(np.isnan(cells.rise), up, cells.rise / share + beyond * cells.p)
+            up = cells.rise / share + beyond * cells.p
         stay = np.maximum(cells.p - np.maximum(up, 0.0) - beyond * cells.p, 0.0)
         spill = min(beyond, 1.0) * cells.p
         p[i:j] += stay

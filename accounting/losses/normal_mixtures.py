@@ -149,6 +149,7 @@ def coarse(centres: tuple[float, ...], weights: tuple[float, ...]) -> NormalMixt
 _RULES = {n: (size, *np.polynomial.legendre.leggauss(n)) for n, size in ((2, 1e-3), (4, 0.2), (8, 2.0))}
 _ROOT = math.sqrt(2 * math.pi)
 _NARROW = 1e-8  # a cell of losses, below which rounding them by 1e-15 may cost more than the cell
+_FAR = 13.0  # deviations, beyond which a normal has 1e-38 of its mass
 _LARGE = 15.0  # e^{c·z} fits in a float for centres up to this
 
 
@@ -179,7 +180,7 @@ class MixturePair(DominatingPair):
         for n, (largest, _, _) in _RULES.items():
             rule[(rule == 0) & (size < largest)] = n
         p, q = np.zeros(len(width)), np.zeros(len(width))
-        rise = np.where(rule == 0, math.nan, 0.0) if self.rises(float(edges[-1] - edges[-2])) else None
+        rise = np.zeros(len(width)) if self.rises(float(edges[-1] - edges[-2])) else None
         for n, (_, points, weights) in _RULES.items():
             (i,) = np.nonzero(rule == n)
             middle, half = (z[i] + z[i + 1]) / 2, width[i] / 2
@@ -191,12 +192,31 @@ class MixturePair(DominatingPair):
                     rise[i] += weight * half * densities[0] * self._gain(middle + half * point, edges[i])
         (i,) = np.nonzero(rule == 0)
         p[i], q[i] = (m.masses(z[i], z[i + 1]) for m in (self.p, self.q))
+        if rise is not None:
+            rise[i] = [self._wide_rise(float(z[k]), float(z[k + 1]), float(edges[k])) for k in i]
         first, last = float(z[0]), float(z[-1])
         return Cells(p, q, self.p.below(first), self.q.below(first), self.p.above(last), self.q.above(last), rise)
 
     def rises(self, step: float) -> bool:
         """Says whether cells as narrow as ``step`` come with their ``rise``, by losses of full relative accuracy."""
         return step < _NARROW and _is_sampled(self.p) and _is_sampled(self.q)
+
+    def _wide_rise(self, low: float, high: float, edge: float) -> float:
+        """A cell's ``rise`` from above where densities change by much: by Gauss' rule in pieces.
+
+        It is at the end of the losses, where they hardly depend on the outcome. What is far out counts in full.
+        """
+        left, right = max(low, self.p.least - _FAR), min(high, self.p.most + _FAR)
+        if not left < right:
+            return float(self.p.masses(np.array([low]), np.array([high]))[0])
+        outside = self.p.masses(np.array([low, right]), np.array([left, high]))
+        steepest = max(max(self.p.most, self.q.most) - left, right - min(self.p.least, self.q.least))
+        size, points, weights = _RULES[8]
+        ends = np.linspace(left, right, 2 + math.floor((right - left) * (1 + steepest) / size))
+        half = np.diff(ends)[:, None] / 2
+        x = ends[:-1, None] + half * (1 + points)
+        gain = self._gain(x, np.array(edge))
+        return float((weights * half * self._densities(x)[0] * gain).sum() + outside.sum())
 
     def _gain(self, x: Array, edge: Array) -> Array:
         """1 − e^{edge − L(x)} from above: what a mass of P there adds to its cell's ``rise``.

@@ -73,7 +73,7 @@ class HadamardClass:
             InvalidArgumentError: an argument outside its domain, or fewer rounds than 2 K' / (4 (e^(ε/2) - 1)^2).
         """
         count, growth = _pairs(pairs), math.expm1(min(arguments.epsilon(epsilon) / 2.0, 350.0))
-        lean = math.sqrt(2.0 * count / integer("rounds", rounds, low=1)) / 2.0 / growth
+        lean = math.sqrt(2.0 * count / integer("rounds", rounds, low=1)) / 2.0 / max(growth, 5e-324)
         if lean > 1.0:
             raise InvalidArgumentError("rounds", rounds, "are too few for the bound", "use more, or a larger epsilon")
         return cls(count, lean=lean)

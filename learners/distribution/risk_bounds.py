@@ -312,6 +312,7 @@ def choose_channel(*, experts: int, labels: int | None, epsilon: float) -> Liter
     k, eps = arguments.experts(experts), _positive("epsilon", epsilon)
     if labels is None:
         return "one-bit"
+    eps = max(eps, 1e-300)  # hardly smaller, both factors are 1/ε beyond what a float holds
     price = 1.0 / label_contrast(labels=labels, epsilon=eps)
     return "randomized-labels" if price < math.sqrt(k) / math.tanh(eps / 2.0) else "one-bit"
 

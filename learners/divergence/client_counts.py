@@ -16,7 +16,7 @@ from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.validate import as_array, integer
-from hockeystick.mechanisms.contract.arguments import generator
+from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 Counts = npt.NDArray[np.int64]
 
@@ -86,8 +86,11 @@ class ClientCounts:
 
         Raises:
             InvalidDataError: the shapes differ, or numbers are out of range.
+            InvalidArgumentError: there are more clients or symbols than an array has room for.
         """
-        k = integer("symbol_count", symbol_count, low=2)
+        k = array_length("symbol_count", symbol_count, integer("symbol_count", symbol_count, low=2))
+        if client_count is not None:
+            client_count = array_length("client_count", client_count, integer("client_count", client_count, low=1))
         owners, held = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
         if owners.shape != held.shape:
             raise InvalidDataError("symbols", held, f"has another shape than clients, {owners.shape}")

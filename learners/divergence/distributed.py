@@ -31,7 +31,7 @@ from hockeystick.accounting import (
     compose,
 )
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer, one_of, probability, real
+from hockeystick.accounting.validate import array, integer, items, one_of, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.graph import record_graph
@@ -328,7 +328,7 @@ class DistributedKL:
             HockeystickError: the ledger refuses.
         """
         source, counts = check_noise(noise), self._client_counts(data)
-        present = None if answering is None else list(answering)
+        present = None if answering is None else list(items("answering", answering))
         here = [self._answering(cohort, present) for cohort, _ in counts]
         average = self.average.answered_by(cohort[own] for (cohort, _), own in zip(counts, here, strict=True))
 
@@ -471,13 +471,13 @@ def _terms(
     floor: float | None,
 ) -> FloatArray:
     """λ·(r − 1) − ln r for noisy counts of one symbol, or of all symbols on the last axis."""
-    lam, spread = real("multiplier", multiplier, low=0.0), array("deviation", deviation, low=0.0)
+    lam, spread = real("multiplier", multiplier, low=0.0, high=1e100), array("deviation", deviation, low=0.0)
     sizes = average.records if len(average.cohorts) == 1 else average.records[which]
     rule, k = average.logarithm, average.symbol_count
     pi = average.reference[average.symbols][which]
     added = rule.pseudo_count if isinstance(rule, Smoothed) else 0.0
     mass = sizes + added * k
-    least = np.maximum(added, 0.5) / mass if floor is None else real("floor", floor, low=0.0, low_open=True)
+    least = np.maximum(added, 0.5) / mass if floor is None else real("floor", floor, low=0.0, high=1.0, low_open=True)
     p = np.maximum((noisy + added) / mass, least)
     if isinstance(rule, Harmonic):
         logs = digamma(np.maximum(noisy, 0.0) + 1.0) - digamma(np.asarray(sizes) + 1.0)

@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, real
+from hockeystick.accounting.validate import MOST, array, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
@@ -329,14 +329,18 @@ class RandomizedKL:
         Raises:
             InvalidArgumentError: an argument is outside its domain.
         """
-        reported, lam = array("counts", counts, low=0.0, data=True), real("multiplier", multiplier, low=0.0)
+        reported = array("counts", counts, low=0.0, high=MOST, data=True)
+        lam = real("multiplier", multiplier, low=0.0, high=1e100)
         k = len(self.reference)
         if reported.shape[-1:] != (k,) or (reported.sum(axis=-1) != self.clients).any():
             raise InvalidDataError("counts", reported, f"are not {self.clients} reports of {k} symbols each")
         least = 0.5 / self.clients if floor is None else real("floor", floor, low=0.0, low_open=True)
         lie = self.mechanism.lie_probability()
         each = lie / (k - 1)
-        p = np.maximum((reported / self.clients - each) / (1.0 - lie - each), least)
+        contrast = 1.0 - lie - each
+        if not contrast > 0.0:
+            raise InvalidArgumentError("epsilon", self.epsilon, "leaves reports that say nothing", "use a larger one")
+        p = np.maximum((reported / self.clients - each) / contrast, least)
         return np.asarray(lam * (p.sum(axis=-1) - 1.0) - np.log(p / self.reference) @ self.reference)
 
     def release(

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.numerics.directed_rounding import quotient_down as quotient_down  # for the mechanisms
 from hockeystick.accounting.numerics.directed_rounding import quotient_up as quotient_up
 from hockeystick.accounting.validate import boolean
@@ -95,6 +95,17 @@ def zeros(shape: object) -> NDArray[np.float64]:
 def group_size(size: object) -> int:
     """Returns the number of persons in a group whose values are listed, an integer ≥ 1."""
     return array_length("size", size, validate.integer("size", size, low=1))
+
+
+def check_reach(epsilon: float, scale: float, sensitivity: float) -> None:
+    """Checks that noise which a calibration asks for is charged in full: events take larger noise for 1e100.
+
+    Raises:
+      InvalidArgumentError: the scale is larger than 1e100, or than 1e100 times the sensitivity.
+    """
+    if not scale <= field_checks.LARGEST * min(1.0, sensitivity):
+        reason = f"asks for noise of more than {field_checks.LARGEST:g} at a sensitivity of {sensitivity:g}"
+        raise InvalidArgumentError("epsilon", epsilon, reason, "raise it, allow fewer answers, or rescale the values")
 
 
 def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

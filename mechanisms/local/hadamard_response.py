@@ -179,7 +179,7 @@ class HadamardResponse(CategoryRandomiser):
         Raises:
           InvalidArgumentError: ``respondents`` is not an integer ≥ 1, a share is out of range, or ``epsilon`` is 0.
         """
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         share = validate.probability("frequency", frequency)
         block = 1.0 if block_frequency is None else validate.real("block_frequency", block_frequency, low=share, high=1)
         contrast = self._contrast()
@@ -196,7 +196,7 @@ class HadamardResponse(CategoryRandomiser):
           InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``epsilon`` is 0.
         """
         failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         return math.sqrt(2 * math.log(2 * self.categories / failure) / count) / self._contrast()
 
     def _one_block(self) -> UnaryEncoding:

@@ -137,7 +137,7 @@ class OneBitChannel(Releasable):
           InvalidArgumentError: ``respondents`` is not an integer ≥ 1, ``mean`` is outside the range, or ``epsilon`` is
             0.
         """
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         centre = self._middle()
         at = centre if mean is None else validate.real("mean", mean, low=self.low, high=self.high)
         reach = self.reach()
@@ -152,7 +152,7 @@ class OneBitChannel(Releasable):
           InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``epsilon`` is 0.
         """
         failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         return self.reach() * math.sqrt(2 * math.log(2 / failure) / count)
 
     def _middle(self) -> float:

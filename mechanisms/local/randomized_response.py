@@ -184,7 +184,7 @@ class RandomizedResponse(CategoryRandomiser):
           InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``epsilon`` is 0.
         """
         failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         return math.sqrt(math.log(2 * self.categories / failure) / (2 * count)) / self._contrast()
 
     def _contrast(self) -> float:

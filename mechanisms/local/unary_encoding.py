@@ -164,7 +164,7 @@ class UnaryEncoding(CategoryRandomiser):
         Raises:
           InvalidArgumentError: ``respondents`` is not an integer ≥ 1, ``frequency`` not in [0, 1], or ``p`` is ``q``.
         """
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         share = validate.probability("frequency", frequency)
         spread = share * self.p * (1.0 - self.p) + (1.0 - share) * self.q * (1.0 - self.q)
         return spread / count / self._contrast() ** 2
@@ -178,7 +178,7 @@ class UnaryEncoding(CategoryRandomiser):
           InvalidArgumentError: ``beta`` is not in (0, 1), ``respondents`` is not an integer ≥ 1, or ``p`` is ``q``.
         """
         failure = validate.probability("beta", beta, open=True)
-        count = validate.integer("respondents", respondents, low=1)
+        count = validate.integer("respondents", respondents, low=1, high=validate.MOST)
         return math.sqrt(math.log(2 * self.categories / failure) / (2 * count)) / abs(self._contrast())
 
     def _contrast(self) -> float:

@@ -56,6 +56,8 @@ def steps_and_raise(fall: float, rise: float, sensitivity: float, *scales: float
     distance = sensitivity / step
     moved = (distance + 1) * (1 + 1e-15)
     down, up = fall / distance, rise / distance  # per step
+    if not 1e-100 < down * up < math.inf:
+        raise NumericalError(f"release: scales {scales} at a sensitivity of {sensitivity:g} are too far apart")
     curved = (down + up) ** 3 / (32 * down * up)
     # The root of distance = moved/factor + curved/factor².
     factor = (moved + math.sqrt(moved**2 + 4 * distance * curved)) / (2 * distance) * (1 + 1e-14)
@@ -149,6 +151,7 @@ class AboveThreshold(LaplaceThreshold):
         share = target / (1.0 + weight ** (2.0 / 3.0))
         threshold_scale = arguments.quotient_up(distance, share)
         query_scale = arguments.quotient_up(weight * distance, target - share)
+        arguments.check_reach(target, max(threshold_scale, query_scale), distance)
         while True:
             found = cls(
                 threshold,

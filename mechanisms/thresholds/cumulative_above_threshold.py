@@ -116,6 +116,7 @@ class CumulativeAboveThreshold(Releasable):
         target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
         scale = arguments.quotient_up(distance, target)
+        arguments.check_reach(target, scale, distance)
         found = cls(threshold, threshold_scale=scale, query_scale=scale, sensitivity=distance)
         while found.event().pure_epsilon() > target:  # its quotients are rounded too
             scale = float(np.nextafter(scale, np.inf))

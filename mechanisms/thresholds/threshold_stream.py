@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import HockeystickError, InvalidDataError, validate
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -288,7 +288,9 @@ class ThresholdStream(Releasable):
           NumericalError: the scales are too far from each other, or from the sensitivity, for a release.
         """
         failure = validate.probability("beta", beta, open=True) / 2  # half for the thresholds, half for the queries
-        count = validate.integer("queries", queries, low=1)
+        count = validate.integer("queries", queries, low=1, high=validate.MOST)
+        if not one_of(failure, count) / 2 > 0.0:
+            raise InvalidArgumentError("beta", beta, f"is too small for {count} queries", "use a larger one")
         thresholds = min(count, self.answers) if self._redraws() else 1
         kind, (step, threshold_steps, query_steps) = self._kind(), self._whole()
         # On the grid each noise exceeds the same quantile plus a step no more often, and two values are rounded.

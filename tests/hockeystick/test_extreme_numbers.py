@@ -13,9 +13,20 @@ import hockeystick as hs
 from hockeystick import events, mechanisms
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.engines import contour_integral
-from hockeystick.learners import FedStoch, FedSVT, LazyExperts, LimitedUpdates, NoisyHedge, RandomizedKL, TreeExperts
+from hockeystick.learners import (
+    ClientCounts,
+    DriftAlarms,
+    FedStoch,
+    FedSVT,
+    LazyExperts,
+    LimitedUpdates,
+    NoisyHedge,
+    RandomizedKL,
+    TreeExperts,
+)
 from hockeystick.learners.distribution import (
     Envelope,
+    HadamardClass,
     LabelTable,
     Messages,
     OneBit,
@@ -25,6 +36,7 @@ from hockeystick.learners.distribution import (
     UniformMixture,
     VectorGaussian,
     VectorLaplace,
+    choose_channel,
 )
 from hockeystick.learners.experts import MultiplicativeWeights
 from hockeystick.learners.federated import (
@@ -320,6 +332,62 @@ def test_laws_that_may_be_as_rough_as_they_like_are_not_projected():
     found = mwem(2).run(np.repeat([0, 1], 50), np.random.default_rng(1))
     assert np.isfinite(found.weights).all()
     assert found.weights.sum() == pytest.approx(1.0)
+
+
+# --- thresholds, counts of people and of labels -----------------------------------------------------------------------
+
+ABOVE = {"threshold": 5.0, "threshold_scale": 2.0, "query_scale": 4.0}
+RANDOMIZED = {"reference": [0.5, 0.5], "clients": 2}
+RNG = np.random.default_rng(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: mechanisms.AboveThreshold(**ABOVE, answers=2**53 + 2), "answers"),
+        (lambda: mechanisms.AboveThreshold.calibrated(0.0, epsilon=1e-90, answers=2**53), "epsilon"),
+        (lambda: mechanisms.AboveThreshold.calibrated(0.0, epsilon=1.0, sensitivity=1e160), "epsilon"),
+        (lambda: mechanisms.AboveThreshold.calibrated(0.0, epsilon=1e-60, sensitivity=1e-60, answers=1), None),
+        (lambda: mechanisms.CumulativeAboveThreshold.calibrated(0.0, epsilon=1.0, sensitivity=1e160), "epsilon"),
+        (lambda: mechanisms.AboveThreshold(**ABOVE).accuracy(5e-324, queries=1), "beta"),
+        (lambda: mechanisms.AboveThreshold(**ABOVE).accuracy(0.1, queries=2**53 + 2), "queries"),
+        (lambda: DriftAlarms(reference=[0.5, 0.5], threshold=0.2, epsilon=1.0, alarms=10**160).event(), "answers"),
+        (lambda: mechanisms.RandomizedResponse(1.0, categories=3).accuracy(0.1, respondents=10**308), "respondents"),
+        (lambda: mechanisms.HadamardResponse(1.0, categories=3).variance(respondents=10**308), "respondents"),
+        (lambda: ClientCounts.of_records([0], [0], symbol_count=2**63), "symbol_count"),
+        (lambda: ClientCounts.of_records([0], [0], symbol_count=2, client_count=2**53), "client_count"),
+        (lambda: ClientCounts.of_records([0], [0], symbol_count=2, client_count=30.5), "client_count"),
+        (lambda: RandomizedKL(**RANDOMIZED, epsilon=1e-300).estimates([1.0, 1.0]), "epsilon"),
+        (lambda: RandomizedKL(**RANDOMIZED, epsilon=1.0).estimates([1.0, 1.0], 1.7e308), "multiplier"),
+        (lambda: LabelTable([[0.5, 0.5], [0.1, 0.9]]).sample(0, 10**9, RNG), "count"),
+        (lambda: LEVELS.resample(2**53, RNG), "count"),
+        (lambda: HadamardClass.hardest(4, rounds=100, epsilon=5e-324), "rounds"),
+    ],
+)
+def test_more_than_can_be_counted_or_told_is_refused(call, argument):
+    if argument is None:
+        assert call().event().pure_epsilon() <= 1e-60
+        return
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}="):
+        call()
+
+
+def test_a_calibration_whose_noise_is_charged_in_full_meets_its_target():
+    for epsilon, answers in ((1e-80, 1), (1e-80, 2**53), (1e80, 1)):
+        found = mechanisms.AboveThreshold.calibrated(0.0, epsilon=epsilon, answers=answers)
+        assert epsilon * (1 - 1e-9) <= found.event().pure_epsilon() <= epsilon
+
+
+def test_comparisons_at_a_hardly_any_sensitivity_are_not_released():
+    mechanism = mechanisms.AboveThreshold(**ABOVE, sensitivity=5e-324)
+    with pytest.raises(HockeystickError):
+        mechanism.release([1.0, 2.0], noise=mechanisms.SimulationNoise(1))
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-308, 1e-9])
+def test_the_channel_for_a_tiny_epsilon_is_that_of_the_limit(epsilon):
+    chosen = {m: choose_channel(experts=16, labels=m, epsilon=epsilon) for m in (2, 7, 9, 1000)}
+    assert chosen == {2: "randomized-labels", 7: "randomized-labels", 9: "one-bit", 1000: "one-bit"}
 
 
 # --- channels ---------------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from scipy import special
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer
+from hockeystick.mechanisms.contract.arguments import array_length
 
 LogDensities = Callable[[FloatArray, Any], npt.ArrayLike]
 """A function from labels, shape (n,), and a context to log-densities, shape (n, K)."""
@@ -209,7 +210,7 @@ class LabelTable(Hypotheses):
 
     def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> IntArray:
         j = integer("expert", expert, low=0, high=self.count - 1)
-        return draw(self.table(context)[j], integer("count", count, low=0), rng)
+        return draw(self.table(context)[j], array_length("count", count), rng)
 
 
 def draw(weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
@@ -340,7 +341,7 @@ class LabelDensities(Hypotheses):
         return np.concatenate([self._evaluated(number, context) for number in numbers[:, None]])
 
     def sample(self, expert: int, count: int, rng: np.random.Generator, context: Any = None) -> npt.NDArray[Any]:
-        j, n = integer("expert", expert, low=0, high=self.count - 1), integer("count", count, low=0)
+        j, n = integer("expert", expert, low=0, high=self.count - 1), array_length("count", count)
         found = np.asarray(self.sampler(j, n, rng, context))
         if found.shape != (n,):
             raise InvalidArgumentError("sampler", self.sampler, f"gives shape {found.shape}", f"give ({n},)")

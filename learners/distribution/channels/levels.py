@@ -34,6 +34,7 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import boolean, integer, real
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
+from hockeystick.mechanisms.contract.arguments import array_length
 
 _LEAST_SPAN = 1e-9  # of equal candidates, whose messages still need a range
 
@@ -181,7 +182,7 @@ class TableLevels(Levels):
         return (self.column_law / self.column_sizes)[self.column[:-1]]
 
     def resample(self, count: int, rng: np.random.Generator) -> IntArray:
-        return draw(self.resampling_law(), integer("count", count, low=0), rng)
+        return draw(self.resampling_law(), array_length("count", count), rng)
 
 
 @frozen(eq=False)
@@ -208,7 +209,7 @@ class DensityLevels(Levels):
         return _raw(log_f, base, self.horizon, self.total) + base[:, None]
 
     def resample(self, count: int, rng: np.random.Generator) -> npt.NDArray[Any]:
-        wanted = integer("count", count, low=0)
+        wanted = array_length("count", count)
         found: list[npt.NDArray[Any]] = []
         while wanted > 0:
             # Rejection sampling from the mean of the candidates, by the ratio of the base measure to it.

@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer, one_of, real
+from hockeystick.accounting.validate import array, integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Smoothed
@@ -75,7 +75,7 @@ class Watch:
         Raises:
             InvalidArgumentError: the window has no records, or with scope "client" a client has more than ``group``.
         """
-        own = np.asarray(client_records)
+        own = array("client_records", client_records, ndim=1, dtype=np.int64)
         if self.scope == "client" and own.size and own.max() > self.group:
             reason = f"has a client with more than {self.group} records"
             raise InvalidArgumentError("client_records", "...", reason, "cap them, for instance by ClientCounts.capped")

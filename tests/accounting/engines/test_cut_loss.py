@@ -231,6 +231,9 @@ def test_two_steps_are_the_integral(q: float, sigma: float, d: float) -> None:
         (1e-8, 0.5, 10**6, 1e-20),
         (1e-7, 10, 10**6, 1e-8),  # in a million sums rounding must not add up
         (1e-8, 5, 10**6, 1e-15),
+        # the grid is as fine as its window lets it be, and the cell in which the losses end is wide
+        (1e-8, 0.5, 10**6, 1e-5),
+        (1e-7, 1, 10**6, 1e-20),
     ],
 )
 def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: float) -> None:
@@ -267,12 +270,35 @@ def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q
 
         z = pair._locate(edges)
         for i in range(7, len(edges) - 1, 151):
-            if math.isnan(cells.rise[i]):
-                continue
             edge = mp.mpf(float(edges[i]))
             ends = [float(z[i]), float(z[i + 1])]
             exact = mp.quad(lambda x, e=edge: density(pair.p, x) - mp.exp(e) * density(pair.q, x), ends)
             assert 0 < exact <= cells.rise[i] <= exact * (1 + mp.mpf(10) ** -8) + cells.p[i] * 1e-3 * step * 1e-3
+
+
+@pytest.mark.parametrize("q, sigma", [(1e-8, 0.5), (1e-8, 0.25), (1e-7, 0.5)])
+@pytest.mark.parametrize("kind", ["removal", "addition"])
+def test_the_rise_of_the_cell_in_which_the_losses_end_is_known(q: float, sigma: float, kind: str) -> None:
+    """There a narrow cell has many outcomes: by quadrature in 40 digits, from the end of the losses on."""
+    mu, step = 1 / sigma, min(q / 8.5, 9e-9)
+    sampled, away = NormalMixture((0.0, mu), (1 - q, q)), NormalMixture((-mu, 0.0), (q, 1 - q))
+    origin = NormalMixture((0.0,), (1.0,))
+    pair = MixturePair(sampled, origin) if kind == "removal" else MixturePair(origin, away)
+    edges = np.arange(-14, 14) * step
+    cells, z = pair.cells(edges), pair._locate(edges)
+    assert cells.rise is not None and not np.isnan(cells.rise).any()
+    ends = [i for i in range(len(z) - 1) if math.isinf(z[i]) != math.isinf(z[i + 1])]
+    assert len(ends) == 1 and cells.p[ends[0]] > 0.01
+    with mp.workdps(40):
+        w, m, edge = mp.mpf(q), mp.mpf(mu), mp.mpf(float(edges[ends[0]]))
+
+        def gained(x: Any) -> Any:
+            other = (1 - w) * mp.npdf(x) + w * mp.npdf(x, m if kind == "removal" else -m)
+            return other - mp.exp(edge) * mp.npdf(x) if kind == "removal" else mp.npdf(x) - mp.exp(edge) * other
+
+        low, high = (max(-15.0 - mu, min(15.0, float(z[ends[0] + j]))) for j in (0, 1))
+        exact = mp.quad(gained, np.linspace(low, high, 40).tolist())
+    assert 0 < exact <= cells.rise[ends[0]] <= exact * (1 + mp.mpf(10) ** -8) + cells.p[ends[0]] * 1e-6 * step
 
 
 @pytest.mark.statistical
@@ -316,7 +342,7 @@ def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
     """ε = 100 needs two large losses; the sketch gives 37, as if one were enough."""
     event = removal(1e-4, 0.1588, 10**4)
     guess = cut_loss.sketch(event).epsilon(math.log(1e-5))
-    closer, _ = cut_loss._closer(event, guess, math.log(1e-5), True, 1)
+    closer, *_ = cut_loss._closer(event, guess, math.log(1e-5), True, 1)
     assert guess < 40.0 < 99.0 < closer < 101.0
 
 
