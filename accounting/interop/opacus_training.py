@@ -256,7 +256,8 @@ def _checked(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> d
     sampling = arguments.get("poisson_sampling", True)
     if sampling is not True:
         reason = "gives batches that are not Poisson samples, whose cost is different"
-        raise InvalidArgumentError("poisson_sampling", sampling, reason, "leave it at True")
+        remedy = "leave it at True, or charge batches of a shuffled list by hockeystick.events.ShuffledBatches"
+        raise InvalidArgumentError("poisson_sampling", sampling, reason, remedy)
     if arguments.get("clipping") == "adaptive":
         raise _adaptive("adaptive")
     rand_on_empty = arguments.get("rand_on_empty", False)
