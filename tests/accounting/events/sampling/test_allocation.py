@@ -13,6 +13,7 @@ from hockeystick.accounting import (
     ApproximateDP,
     Bracket,
     DiscretePair,
+    Failure,
     Gaussian,
     InvalidArgumentError,
     Laplace,
@@ -234,20 +235,31 @@ def test_many_choices_are_blocks_within_some_per_cent_of_a_gaussian_in_all_steps
     assert found.upper < epsilon(compose((Gaussian(4.0), 8)), 1e-5).upper
 
 
-def test_the_law_on_a_grid_below_is_below_the_pair():
+def profile(losses, p, eps):
+    gap = losses - eps
+    return float(p[gap > 0] @ -np.expm1(-gap[gap > 0]))
+
+
+@pytest.mark.parametrize("step", [1e-4, 0.003, 0.05, 0.4])
+def test_the_law_on_a_grid_below_is_below_the_pair_and_near_it(step):
+    rng = np.random.default_rng(5)
+    losses = np.cumsum(rng.uniform(0.005, 0.03, 200)) - 1.5
+    p = np.exp(-0.5 * (losses - 0.4) ** 2) * rng.uniform(0.5, 1.0, 200)
+    p /= p.sum()
+    law = _merged(Atoms(tuple(losses), tuple(p)), step)
+    places = np.concatenate([np.linspace(-3.0, 3.0, 601), law.losses()[law.p > 0] - 1e-9])
+    gaps = [profile(losses, p, eps) - profile(law.losses(), law.p, eps) for eps in places]
+    assert min(gaps) >= -1e-13
+    assert max(gaps) <= 4e-4 + step
+
+
+def test_both_ends_of_two_outcomes_are_ordered():
     event = RandomAllocation(9, 4, PureDP(0.6), "removal")
-    pair, above = event.pair_below(), event.pair()
-    assert isinstance(pair, Atoms) and isinstance(above, Atoms)
-    for step in (0.003, 0.05, 0.4):
-        law = _merged(pair, step)
-        for eps in np.linspace(-3.0, 3.0, 61):
-            gap = law.losses() - eps
-            seen = float(law.p[gap > 0] @ -np.expm1(-gap[gap > 0]))
-            wide = np.array(pair.losses) - eps
-            own = float(np.array(pair.p)[wide > 0] @ -np.expm1(-wide[wide > 0]))
-            assert seen <= own * (1 + 1e-12)
-            if eps >= 0.0:
-                assert listed_losses.delta(pair, eps, upper=False) <= listed_losses.delta(above, eps)
+    above, below = event.pair(), event.pair_below()
+    assert isinstance(above, Atoms) and isinstance(below, Atoms)
+    for eps in np.linspace(0.0, 2.0, 21):
+        low_end, high_end = listed_losses.delta(below, eps, upper=False), listed_losses.delta(above, eps)
+        assert low_end <= high_end <= low_end * (1 + 1e-8) + 1e-12
 
 
 # What is refused ----------------------------------------
@@ -269,9 +281,13 @@ def test_an_event_without_a_profile_is_refused_with_a_way_out():
 
 
 def test_failures_of_the_chosen_steps_add_up():
-    event = RandomAllocation(10, 3, ApproximateDP(1.0, 1e-6))
-    assert delta(event, 2.9).upper >= 3e-6 * (1 - 1e-6) or event.failure_delta() == 0.0
-    assert delta(RandomAllocation(10, 1, ApproximateDP(1.0, 1e-3), "removal"), 1.0).upper >= 1e-3 * (1 - 1e-9)
+    failing = compose(RandomizedResponse(0.5), Failure(1e-3))
+    for steps, chosen in ((10, 1), (10, 3), (4, 4)):
+        event = RandomAllocation(steps, chosen, failing)
+        assert event.failure_delta() == pytest.approx(chosen * 1e-3, rel=1e-12)
+        assert delta(event, 10.0).upper >= chosen * 1e-3 * (1 - 1e-12)
+    revealing = RandomAllocation(10, 1, ApproximateDP(1.0, 1e-3), "removal")
+    assert delta(revealing, 1.0).upper >= 1e-3 * (1 - 1e-9)
 
 
 def test_replaced_records_are_charged_by_two_moves_and_groups_by_chains():
@@ -280,7 +296,7 @@ def test_replaced_records_are_charged_by_two_moves_and_groups_by_chains():
     with pytest.raises(UnsupportedAdjacencyError):
         graph.release("steps", event, reads=["people"]).guarantee()
     allowed = AccountantGraph(adjacency=Adjacency.ADD_OR_REMOVE_ONE).source("people")
-    allowed = allowed.release("steps", RandomAllocation(3, 1, Gaussian(2.0)), reads=["people"])
+    allowed = allowed.release("steps", RandomAllocation(3, 1, PureDP(1.0)), reads=["people"])
     one = allowed.guarantee().epsilon(1e-5).upper
     assert allowed.guarantee(group=2).epsilon(1e-5).upper > one
     with pytest.raises(UnsupportedEventError, match="steps of their own"):
