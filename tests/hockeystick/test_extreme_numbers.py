@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -336,9 +337,10 @@ def test_laws_that_may_be_as_rough_as_they_like_are_not_projected():
 
 # --- thresholds, counts of people and of labels -----------------------------------------------------------------------
 
-ABOVE = {"threshold": 5.0, "threshold_scale": 2.0, "query_scale": 4.0}
-RANDOMIZED = {"reference": [0.5, 0.5], "clients": 2}
+ABOVE: dict[str, Any] = {"threshold": 5.0, "threshold_scale": 2.0, "query_scale": 4.0}
+RANDOMIZED: dict[str, Any] = {"reference": [0.5, 0.5], "clients": 2}
 RNG = np.random.default_rng(1)
+FRACTION: Any = 30.5
 
 
 @pytest.mark.parametrize(
@@ -356,7 +358,7 @@ RNG = np.random.default_rng(1)
         (lambda: mechanisms.HadamardResponse(1.0, categories=3).variance(respondents=10**308), "respondents"),
         (lambda: ClientCounts.of_records([0], [0], symbol_count=2**63), "symbol_count"),
         (lambda: ClientCounts.of_records([0], [0], symbol_count=2, client_count=2**53), "client_count"),
-        (lambda: ClientCounts.of_records([0], [0], symbol_count=2, client_count=30.5), "client_count"),
+        (lambda: ClientCounts.of_records([0], [0], symbol_count=2, client_count=FRACTION), "client_count"),
         (lambda: RandomizedKL(**RANDOMIZED, epsilon=1e-300).estimates([1.0, 1.0]), "epsilon"),
         (lambda: RandomizedKL(**RANDOMIZED, epsilon=1.0).estimates([1.0, 1.0], 1.7e308), "multiplier"),
         (lambda: LabelTable([[0.5, 0.5], [0.1, 0.9]]).sample(0, 10**9, RNG), "count"),
