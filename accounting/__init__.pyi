@@ -6,6 +6,7 @@ from .budgets.calibration import Calibrated as Calibrated
 from .budgets.calibration import EpsilonDelta as EpsilonDelta
 from .budgets.calibration import TruePositiveRate as TruePositiveRate
 from .budgets.calibration import calibrate as calibrate
+from .budgets.dp_sgd import DPSGD as DPSGD
 from .budgets.durable_ledger import DurableLedger as DurableLedger
 from .budgets.durable_ledger import Receipt as Receipt
 from .budgets.durable_ledger import StoredCharge as StoredCharge

@@ -6,6 +6,7 @@ from . import mechanisms as mechanisms
 from . import targets as targets
 from ._report.parts.graph_picture import draw_graph as draw_graph
 from .accounting.adjacency import Adjacency as Adjacency
+from .accounting.budgets.dp_sgd import DPSGD as DPSGD
 from .accounting.engines.best_bound import Bracket as Bracket
 from .accounting.engines.best_bound import delta as delta
 from .accounting.engines.best_bound import epsilon as epsilon

@@ -25,6 +25,7 @@ from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
 from hockeystick._report.commands.catalogue import catalogue_report
 from hockeystick._report.commands.demo import demo_report
+from hockeystick._report.commands.dp_sgd import dp_sgd_report
 from hockeystick._report.commands.replay import replay_report
 from hockeystick._report.commands.sequential import sequential_report
 from hockeystick._report.forms.terminal import TerminalReport
@@ -66,6 +67,13 @@ def account_result(guarantee: Guarantee, delta: float, *, step: Step = lambda _:
 def calibrate_result(guarantee: Guarantee, delta: float, found: Mapping[str, Any], *, step: Step) -> dict[str, Any]:
     """Returns the result on a calibrated parameter (``found``) and its guarantee; see ``_runs.calibration``."""
     return _result("calibrate", {**guarantee_content(guarantee, delta, step=step), **found})
+
+
+def dp_sgd_result(
+    command: str, guarantee: Guarantee, delta: float, training: Mapping[str, Any], *, step: Step
+) -> dict[str, Any]:
+    """Returns the result on a ``training`` by DP-SGD and its guarantee; see ``_runs.guarantee_entries``."""
+    return _result(f"{command} dp-sgd", {**guarantee_content(guarantee, delta, step=step), **training})
 
 
 def graph_result(graph: AccountantGraph, delta: float | None, view: str | None) -> dict[str, Any]:
@@ -154,10 +162,12 @@ def to_report(result: Mapping[str, Any]) -> Report:
 
 _COMMANDS: dict[str, Draw] = {
     "account": account_report,
+    "account dp-sgd": dp_sgd_report,
     "audit": audit_report,
     SEQUENTIAL: sequential_report,
     "audit --catalogue": catalogue_report,
     "calibrate": calibrate_report,
+    "calibrate dp-sgd": dp_sgd_report,
     "demo": demo_report,
     "graph": graph_report,
     "replay": replay_report,

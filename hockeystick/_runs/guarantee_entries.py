@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from hockeystick._words.guarantee_terms import terms
-from hockeystick.accounting import METHODS, AccountantGraph, Guarantee, HockeystickError
+from hockeystick.accounting import DPSGD, METHODS, AccountantGraph, Guarantee, HockeystickError
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.engines.tradeoff_curve import trade_off
 from hockeystick.accounting.graph.drawing.mermaid import costs
 
 _DELTAS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+_SLOW = ("allocation", "allocation-fixed")  # to calibrate: each of some twenty bounds takes a second
 _ALARMS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), np.geomspace(1e-4, 0.1, 16)]))
 
 Step = Callable[[str], None]
@@ -82,6 +83,62 @@ def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
     """Returns the entries that draw a guarantee's graph, with costs at ``delta`` in its view; empty without a graph."""
     graph = guarantee.graph
     return graph_content(graph, delta, guarantee.view) if isinstance(graph, AccountantGraph) else {}
+
+
+def training_content(run: DPSGD, noise_multiplier: float, delta: float) -> dict[str, Any]:
+    """Returns the numbers of a training.
+
+    Args:
+      run: The training.
+      noise_multiplier: Noise/clip.
+      delta: The δ of the guarantee.
+    """
+    return {
+        "what": "dp-sgd",
+        "noise_multiplier": noise_multiplier,
+        "standard_deviation": None if run.clip is None else run.standard_deviation(noise_multiplier),
+        "scheme": run.sampling,
+        "known_epsilon": run.known_epsilon(noise_multiplier, delta),
+        "training": {
+            "records": run.records,
+            "batch": run.batch,
+            "epochs": run.epochs,
+            "steps": run.steps,
+            "clip": run.clip,
+            "user_records": run.user_records,
+        },
+        "loader": run.loader,
+    }
+
+
+def other_samplings(
+    run: DPSGD, delta: float, step: Step, *, noise_multiplier: float | None = None, epsilon: float | None = None
+) -> list[dict[str, Any]]:
+    """Returns a row for each other sampling: the noise multiplier for ``epsilon``, or the ε of a ``noise_multiplier``.
+
+    Args:
+      run: The training.
+      delta: The δ of all rows.
+      step: Called with the current step.
+      noise_multiplier, epsilon: One of them.
+    """
+    rows = []
+    for other in run.others():
+        step(f"comparing with {other.sampling}")
+        row: dict[str, Any] = {"sampling": other.sampling, "adjacency": other.relation.value, "steps": other.steps}
+        try:
+            if epsilon is not None and other.sampling in _SLOW:
+                row["refused"] = f"takes a minute: give --sampling {other.sampling}"
+            elif epsilon is not None:
+                noise = row["noise_multiplier"] = other.calibrated(epsilon, delta).value
+                row["known_epsilon"] = other.known_epsilon(noise, delta)
+            elif noise_multiplier is not None:
+                row["epsilon"] = other.epsilon(noise_multiplier, delta).upper
+                row["known_epsilon"] = other.known_epsilon(noise_multiplier, delta)
+        except HockeystickError as error:
+            row["refused"] = str(error)
+        rows.append(row)
+    return rows
 
 
 def _point(guarantee: Guarantee, delta: float) -> dict[str, Any]:

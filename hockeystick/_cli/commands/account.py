@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from hockeystick._cli.commands.dp_sgd import WithTraining, account_training, refuse_late_word
 from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_graph
@@ -14,7 +15,7 @@ from hockeystick._cli.frame.shared_options import option, output_options
 from hockeystick._cli.frame.streams import simulated_noise, warn
 
 
-@click.command("account")
+@click.command("account", cls=WithTraining)
 @click.argument("graph", metavar="GRAPH.json", type=FileName())
 @option("--delta D", Real(0.0, 1.0), "The δ at which to state ε; 0 for pure privacy.", required=True)
 @option("--group K", Count(1), "Protect groups of K records. Default: 1.")
@@ -34,9 +35,12 @@ def account_command(graph: str, delta: float, group: int | None, view: str | Non
       hockeystick account graph.json --delta 0 --json -
       hockeystick account graph.json --delta 1e-6 --group 3 --html page.html
 
+    For the training of a model by DP-SGD, "hockeystick account dp-sgd --help" takes records, batch and epochs.
+
     An infinite ε (no guarantee at this δ) is shown as inf with a warning, and is the string "inf" in the JSON.
     Exit status: 0, or 2 if the graph can't be read or is invalid.
     """
+    refuse_late_word(graph)
     files = result_files(given)
     known = read_graph(graph)
     from hockeystick._report.results import account_result
@@ -53,3 +57,6 @@ def account_command(graph: str, delta: float, group: int | None, view: str | Non
     if math.isinf(float(result["epsilon_upper"])):
         warn(f"the graph has no finite ε at δ = {delta:g}; give a larger --delta, or find the node that is not private")
     return 0
+
+
+account_command.training = account_training

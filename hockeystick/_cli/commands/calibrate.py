@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.commands.dp_sgd import WithTraining, calibrate_training, refuse_late_word
 from hockeystick._cli.frame.destinations import deliver, output_file, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
@@ -59,7 +60,7 @@ _mechanism = together(
 )
 
 
-@click.command("calibrate")
+@click.command("calibrate", cls=WithTraining)
 @click.argument("what", metavar="MECHANISM|GRAPH.json", type=FileName())
 @_target
 @_mechanism
@@ -73,8 +74,7 @@ def calibrate_command(**given: Any) -> int:
     this value; the report also shows an adjacent value that fails. Its first line states the neighbouring relation, the
     sensitivity and the sampling.
 
-    For DP-SGD with gradients clipped to C, give --clip C, and --sampling for Poisson samples or --batch for samples of
-    fixed size. The noise is that of the sum of gradients; with --clip the noise multiplier is shown as well.
+    For the training of a model by DP-SGD, "hockeystick calibrate dp-sgd --help" takes records, batch and epochs.
 
     GRAPH.json is a graph from AccountantGraph.to_json() with "?" in place of the number to calibrate ('-': the standard
     input). "?" may stand in several places, which all get the same value.
@@ -93,6 +93,7 @@ def calibrate_command(**given: Any) -> int:
 
     Exit status: 0, or 2 if no value meets the target.
     """
+    refuse_late_word(given["what"])
     graph_path = _graph_path(given)
     files = result_files(given, graph_path)
     target = _target_of(given)
@@ -109,6 +110,9 @@ def calibrate_command(**given: Any) -> int:
     if found.rejected is None:
         warn("every value meets the target, up to the end of the range that was searched")
     return 0
+
+
+calibrate_command.training = calibrate_training
 
 
 def _found(
