@@ -80,7 +80,7 @@ def once() -> Iterator[None]:
     Example:
       >>> import warnings
       >>> from hockeystick.audits.drawing.warnings_once import once
-      >>> with warnings.catch_warnings(record=True) as shown, once():
+      >>> with warnings.catch_warnings(record=True, action="always") as shown, once():
       ...     for step in range(3):
       ...         warnings.warn(f"slow step {step}", stacklevel=1)
       >>> len(shown)
