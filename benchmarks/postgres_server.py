@@ -60,7 +60,9 @@ def server() -> Iterator[Server]:
     """Yields a server, which ends with the ``with`` block; there must be ``programs``."""
     where = programs()
     assert where is not None
-    with tempfile.TemporaryDirectory(prefix="hs-pg-", ignore_cleanup_errors=True) as folder:
+    # Another user may not be let into the folder of TMPDIR.
+    place = "/tmp" if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="hs-pg-", dir=place, ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)
         running = Server(Path(folder), where)
         try:

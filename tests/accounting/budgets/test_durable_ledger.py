@@ -630,7 +630,8 @@ except LedgerError as error:
 @pytest.mark.statistical
 @pytest.mark.skipif(os.name == "nt", reason="permissions of POSIX")
 def test_a_reader_needs_no_right_to_write():
-    with tempfile.TemporaryDirectory() as folder:  # every user may enter it
+    # Every user may enter /tmp, and not always the folder of TMPDIR.
+    with tempfile.TemporaryDirectory(dir="/tmp" if os.geteuid() == 0 else None) as folder:
         path = Path(folder) / "budget.db"
         with_three_charges(path)
         path.chmod(0o444)
