@@ -58,7 +58,8 @@ def _size(data: Any) -> int | None:
     try:
         if callable(getattr(data, "records", None)) and not isinstance(data, type):
             return len(data.records())
-        if isinstance(data, (list, tuple)) or hasattr(data, "columns") or isinstance(data, np.ndarray) and data.ndim:
+        table = hasattr(type(data), "columns")  # of a lazy frame even the names of its columns are a computation
+        if isinstance(data, (list, tuple)) or table or isinstance(data, np.ndarray) and data.ndim:
             return len(data)
     except Exception:  # data may be of any type
         return None

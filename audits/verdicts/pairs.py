@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 from attrs import frozen
@@ -53,8 +54,10 @@ def in_short(data: Any) -> str:
         return f"{data:g}"
     if type(data) in (int, float):
         return "a number"
-    if hasattr(data, "columns") and hasattr(data, "__len__"):
-        return f"{type(data).__name__} of {len(data)} rows"
+    kind = type(data)  # of a lazy frame even the names of its columns are a computation
+    if hasattr(kind, "columns") and hasattr(kind, "__len__"):
+        with suppress(Exception):  # of any class
+            return f"{kind.__name__} of {len(data)} rows"
     return Hidden.of(data).kind
 
 

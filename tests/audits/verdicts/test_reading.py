@@ -15,6 +15,7 @@ from hockeystick._runs.calibration import Template
 from hockeystick.accounting import Gaussian, Guarantee, HockeystickError, InvalidArgumentError, Laplace, compose
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.audits import OneRunDesign, SequentialVerdict, TradeoffPoint, Verdict
+from hockeystick.audits.targets.data_sizes import check_sizes
 from hockeystick.audits.verdicts.pairs import in_short
 
 VERDICT = Verdict(
@@ -268,3 +269,21 @@ def test_every_field_of_a_verdict_is_needed_but_later_ones_and_what_follows_from
 )
 def test_data_in_short_tell_no_value_but_0_and_1(data, words):
     assert in_short(data) == words
+
+
+class LazyTable:
+    """As a lazy frame: it has no length, and the names of its columns are a computation."""
+
+    @property
+    def columns(self) -> list[str]:
+        raise AssertionError("computed")
+
+
+class BrokenTable(LazyTable):
+    def __len__(self) -> int:
+        raise ValueError("918")
+
+
+def test_data_in_short_compute_nothing_and_never_fail():
+    assert (in_short(LazyTable()), in_short(BrokenTable())) == ("LazyTable", "BrokenTable")
+    check_sizes((LazyTable(), BrokenTable()), None, None)  # no relation is stated
