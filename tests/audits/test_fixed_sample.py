@@ -540,7 +540,7 @@ def test_the_summary_states_the_finding_and_never_that_a_claim_holds() -> None:
 
     assert "refuted" in summary
     assert refuted.event in summary
-    assert f"{refuted.count_p} of {refuted.trials}" in summary
+    assert f"{refuted.count_p:,} of {refuted.trials:,} times" in summary
     assert "0.999" in summary
     assert "seed 1" in summary
     for samples in (20, 20_000):

@@ -99,7 +99,7 @@ def test_a_refuted_claim_fails_with_the_evidence_and_without_internals(pytester:
         [
             r"privacy claim \(1, 0\) is refuted \(confidence 0.9999998125\)",
             r"event: .*output (<|>=) .*",
-            r"happened \d+ of 1667 times on d[01], \d+ of 1667 on d[01]",
+            r"happened [\d,]+ of 1,667 times \([\d.]+ %\) on d[01], [\d,]+ \([\d.]+ %\) on d[01]",
             r"epsilon is at least 1\.\d+ at delta=0, and delta at least 0\.\d+ at epsilon=1",
             r"stopped after 2,000 of 100,000 samples from each data set, seed \d+, .*",
             r"a true claim is refuted with probability at most 1.88e-7, .* at most 0.001, per version .*",
