@@ -24,8 +24,6 @@ from .budgets.stores.rows import LedgerError as LedgerError
 from .budgets.stores.rows import LedgerTimeoutError as LedgerTimeoutError
 from .engines.best_bound import METHODS as METHODS
 from .engines.best_bound import Bracket as Bracket
-from .engines.best_bound import delta as delta
-from .engines.best_bound import epsilon as epsilon
 from .errors import GraphError as GraphError
 from .errors import HockeystickError as HockeystickError
 from .errors import InvalidArgumentError as InvalidArgumentError
@@ -119,5 +117,8 @@ from .interop.dp_accounting_events import to_dp_event as to_dp_event
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp
 from .interop.pydp import from_pydp as from_pydp
+from .questions import delta as delta
+from .questions import epsilon as epsilon
+from .questions import guarantee as guarantee
 
 __all__: list[str]

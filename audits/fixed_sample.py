@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from attrs import evolve, frozen
 
+from hockeystick._guesses import guessing
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer, real
@@ -67,6 +68,7 @@ _FIRST_COINS = (2, 1)
 
 
 @once()
+@guessing
 def audit(
     target: object,
     *,

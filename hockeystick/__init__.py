@@ -16,11 +16,11 @@ installed does just that).
 
 from os.path import dirname, isdir, join
 
-from lazy_loader import attach_stub
+from hockeystick._guesses import attach
 
 __version__ = "0.1.0"
 
 if not isdir(join(__path__[0], "accounting")):  # a clone without links: the four parts are beside this folder
     __path__.append(dirname(__path__[0]))
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -6,10 +6,10 @@ from . import mechanisms as mechanisms
 from . import targets as targets
 from ._report.parts.graph_picture import draw_graph as draw_graph
 from .accounting.adjacency import Adjacency as Adjacency
+from .accounting.budgets.calibration import EpsilonDelta as EpsilonDelta
+from .accounting.budgets.calibration import calibrate as calibrate
 from .accounting.budgets.dp_sgd import DPSGD as DPSGD
 from .accounting.engines.best_bound import Bracket as Bracket
-from .accounting.engines.best_bound import delta as delta
-from .accounting.engines.best_bound import epsilon as epsilon
 from .accounting.errors import GraphError as GraphError
 from .accounting.errors import HockeystickError as HockeystickError
 from .accounting.errors import InvalidArgumentError as InvalidArgumentError
@@ -25,6 +25,9 @@ from .accounting.graph.guarantee import Guarantee as Guarantee
 from .accounting.graph.parts.charges import Contribution as Contribution
 from .accounting.graph.parts.nodes import Reach as Reach
 from .accounting.interop.dp_accounting_accountant import Accountant as Accountant
+from .accounting.questions import delta as delta
+from .accounting.questions import epsilon as epsilon
+from .accounting.questions import guarantee as guarantee
 from .audits.claims.claim import Claim as Claim
 from .audits.fixed_sample import audit as audit
 from .audits.replay.run import replay as replay

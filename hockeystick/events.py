@@ -4,5 +4,10 @@
 share the field's words, so neither stands at the top of the facade.
 """
 
+from hockeystick._guesses import unknown
 from hockeystick.accounting.events.catalogue import *  # noqa: F403
 from hockeystick.accounting.events.catalogue import __all__ as __all__
+
+
+def __getattr__(name: str) -> object:
+    raise unknown(__name__, name)

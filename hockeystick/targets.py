@@ -3,6 +3,7 @@
 ``hs.audit(hs.targets.Recorded(outputs0, outputs1), claim=(1.0, 0.0))``. The same names are in ``hs.audits``.
 """
 
+from hockeystick._guesses import unknown
 from hockeystick.audits.systems.databases import SqlError as SqlError
 from hockeystick.audits.systems.databases import SqlQuery as SqlQuery
 from hockeystick.audits.systems.programs import Command as Command
@@ -14,3 +15,7 @@ from hockeystick.audits.systems.web_services import WebServiceError as WebServic
 from hockeystick.audits.targets.calling import TargetError as TargetError
 from hockeystick.audits.targets.recorded import Recorded as Recorded
 from hockeystick.audits.targets.recorded import RecordUsedUpError as RecordUsedUpError
+
+
+def __getattr__(name: str) -> object:
+    raise unknown(__name__, name)

@@ -4,9 +4,9 @@ Lazy online learning over any base measure, federated experts, estimates of KL d
 learning under local privacy.
 """
 
-from lazy_loader import attach_stub
+from hockeystick._guesses import attach
 
 if __name__ != "hockeystick.learners":  # found at the root of a checkout: a second set of classes
     raise ImportError("import hockeystick.learners")
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

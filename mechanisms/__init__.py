@@ -1,8 +1,8 @@
 """Mechanisms: release a value, simulate a batch of releases, and say what one release costs."""
 
-from lazy_loader import attach_stub
+from hockeystick._guesses import attach
 
 if __name__ != "hockeystick.mechanisms":  # found at the root of a checkout: a second set of classes
     raise ImportError("import hockeystick.mechanisms")
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

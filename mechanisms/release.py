@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from hockeystick._guesses import guessing_arguments
 from hockeystick.accounting import (
     Adjacency,
     DurableLedger,
@@ -25,6 +26,10 @@ class Releasable(ABC):
     """Base of the mechanisms that release: they state their cost, check a value and draw one output for it."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        guessing_arguments(cls)
 
     @abstractmethod
     def event(self) -> PrivacyEvent:

@@ -14,6 +14,7 @@ from typing import Protocol
 from attrs import field, frozen
 from scipy import optimize, special
 
+from hockeystick._guesses import guessing
 from hockeystick.accounting import validate
 from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, grid_plan, tradeoff_curve
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError
@@ -158,6 +159,7 @@ class Calibrated:
         return self.value
 
 
+@guessing
 def calibrate(
     build: Callable[[float], object],
     target: Target,
@@ -409,7 +411,7 @@ class Search:
         return safe, unsafe
 
 
-def event_of(built: object) -> PrivacyEvent:
+def event_of(built: object, argument: str = "build") -> PrivacyEvent:
     """Returns the event of an event, a graph, a guarantee, or of anything with a method ``event()``.
 
     Raises:
@@ -425,7 +427,8 @@ def event_of(built: object) -> PrivacyEvent:
     found = event() if callable(event) else None
     if isinstance(found, PrivacyEvent):
         return found
-    raise InvalidArgumentError("build", built, "has no event", "return an event, a graph, a guarantee or a mechanism")
+    way_out = f"{'return' if argument == 'build' else 'give'} an event, a graph, a guarantee or a mechanism"
+    raise InvalidArgumentError(argument, built, "has no event", way_out)
 
 
 def _stand_in(target: Target) -> Target:

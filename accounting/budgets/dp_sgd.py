@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from attrs import evolve, field, frozen
 
+from hockeystick._guesses import guessing_arguments
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.calibration import Calibrated, EpsilonDelta, calibrate
@@ -138,6 +139,7 @@ def _user_records(value: int) -> int:
     return validate.integer("user_records", value, low=1, high=validate.MOST)
 
 
+@guessing_arguments
 @frozen
 class DPSGD:
     """A training run by DP-SGD: N records, batches of B, E epochs, gradients clipped to C.

@@ -60,6 +60,7 @@ from hockeystick.accounting.events.basic.composition import Composed, Parallel
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.noise.integer_noise import Spread
 from hockeystick.accounting.events.sampling.shuffled import Shuffled
+from hockeystick.accounting.notebook_tables import html_table
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.numerics.directed_rounding import U
 
@@ -100,6 +101,12 @@ class Bracket:
 
     def __format__(self, spec: str) -> str:
         return rounded_text.formatted_up(self.upper, spec) if spec else str(self)
+
+    def _repr_html_(self) -> str:
+        ends = [("at most", rounded_text.upper(self.upper))]
+        if self.lower is not None:
+            ends.append(("computed to within", f"[{rounded_text.lower(self.lower)}, {rounded_text.upper(self.upper)}]"))
+        return html_table("Bound", ("", ""), [*ends, ("method", self.method)])
 
     def __lt__(self, other: object) -> bool:
         return self.upper < float(other) if isinstance(other, (Real, Bracket)) else NotImplemented

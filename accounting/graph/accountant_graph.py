@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 import networkx as nx
 from attrs import evolve, field, frozen
 
+from hockeystick._guesses import guessing_arguments
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError
@@ -57,6 +58,7 @@ def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
     return sentences
 
 
+@guessing_arguments
 @frozen
 class AccountantGraph:
     """A directed acyclic graph of sources, transforms, releases and post-processing.

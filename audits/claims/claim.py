@@ -31,11 +31,13 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick import accounting
+from hockeystick._guesses import guessing_arguments
 from hockeystick.accounting import GaussianDP, InvalidArgumentError, PrivacyEvent, RenyiCurve, TradeOff
 from hockeystick.accounting.engines.tradeoff_curve import deltas as all_deltas
 from hockeystick.accounting.engines.tradeoff_curve import trade_off
 from hockeystick.accounting.events.basic.event import Array
 from hockeystick.accounting.losses.dominating_pairs import Atoms
+from hockeystick.accounting.notebook_tables import html_table
 from hockeystick.accounting.validate import array, items, probability, real
 
 SCHEMA_VERSION = 1
@@ -82,6 +84,7 @@ def _points(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], 
     return tuple(sorted({_point(pair) for pair in items("also", pairs)}))
 
 
+@guessing_arguments
 @frozen
 class Claim:
     """The claim P(S) <= e^epsilon Q(S) + delta for every event S and both orders (P, Q) of two neighbouring data sets.
@@ -107,6 +110,12 @@ class Claim:
     epsilon: float = field(converter=_epsilon)
     delta: float = field(default=0.0, converter=_delta)
     also: tuple[tuple[float, float], ...] = field(default=(), kw_only=True, converter=_points, repr=False)
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{delta:g}", f"{epsilon:g}") for epsilon, delta in sorted({(self.epsilon, self.delta), *self.also})]
+        shown = rows if len(rows) <= 6 else [rows[i * (len(rows) - 1) // 5] for i in range(6)]
+        more = f", {len(rows)} points" if len(rows) > len(shown) else ""
+        return html_table(f"Claim: ({self.epsilon:g}, {self.delta:g})-DP{more}", ("δ", "ε"), shown)
 
     @classmethod
     def of(cls, value: object, delta: float = _DEFAULT_DELTA) -> Claim:

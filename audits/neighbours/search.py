@@ -26,6 +26,7 @@ from collections.abc import Callable
 import numpy as np
 from attrs import define, field, frozen
 
+from hockeystick._guesses import guessing
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer
 from hockeystick.audits.attacks.event_choice import Event, choose_event
@@ -103,6 +104,7 @@ class SearchResult:
 
 
 @once()
+@guessing
 def search_neighbours(
     target: object,
     domain: Domain,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
+from hockeystick._guesses import guessing
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.audits.replay.comparison import Claimed, Compared, Ran, compare
 from hockeystick.audits.replay.generator import RecordingGenerator
@@ -36,6 +37,7 @@ _AT_LEAST = 6  # paths, of which each may show that answers do not stand in fixe
 _OWN = "two runs on one data set with the same answers differ: there is randomness that does not come from rng"
 
 
+@guessing
 def replay(
     algorithm: Any,
     d0: Any,

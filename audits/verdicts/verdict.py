@@ -10,7 +10,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.graph.drawing.notebook_reprs import html_table, markdown_table, markdown_text
+from hockeystick.accounting.notebook_tables import html_table, markdown_table, markdown_text
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any
 
 from attrs import evolve, frozen
@@ -245,7 +246,17 @@ def found_content(
     }
 
 
-def refuse_unknown(name: str) -> None:
-    """Raises the error for a mechanism that is neither known nor a file."""
-    known = ", ".join(MECHANISMS)
-    raise InvalidArgumentError("MECHANISM", name, "is unknown", f"give one of {known}, or a graph's .json file")
+def mechanism_named(name: str) -> str:
+    """Returns the name in ``MECHANISMS`` that is meant, in whatever case and with whatever hyphens it is written.
+
+    Raises:
+      InvalidArgumentError: it is neither known nor a file.
+    """
+    plain = {known.replace("-", ""): known for known in MECHANISMS}
+    word = name.lower().replace("-", "").replace("_", "").replace(" ", "")
+    if word in plain:
+        return plain[word]
+    meant = get_close_matches(word.removesuffix("mechanism"), plain, 1)
+    way_out = f"give one of {', '.join(MECHANISMS)}, or a graph's .json file"
+    hint = f"did you mean {plain[meant[0]]}? " if meant else ""
+    raise InvalidArgumentError("MECHANISM", name, "is unknown", hint + way_out)

@@ -1,5 +1,5 @@
 """Online distribution learning under local privacy."""
 
-from lazy_loader import attach_stub
+from hockeystick._guesses import attach
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -5,8 +5,9 @@ line is ``# NAME.py`` becomes that file, and is run by pytest if it is a test; o
 is left out, visibly, where that package is not installed. ``console`` holds commands after a ``$``:
 of one that is written with placeholders (``--epsilon E``) the options are looked up in the command's help; any other is
 run, and ends with status 0 or with the one that a comment ``# exit status N`` promises. Such a command may be pytest:
-it runs a test file of the page in place of the plain run. ``text`` is what the ``python`` block before it prints, if
-there is one: these lines in this order, where `` ...`` stands for the rest of a line and seconds may be others.
+it runs a test file of the page in place of the plain run. ``text`` is what the ``python`` block or the command before
+it prints, if there is one: these lines in this order, where `` ...`` stands for the rest of a line and seconds may be
+others.
 ``bash`` is for readers' own shells (environments, hours of work, servers): its programs and the options of ours are
 looked up; README.md's is what .ci/run does. ``yaml`` and ``toml`` are read.
 """
@@ -121,7 +122,7 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         elif language == "console":
             for command in commands(text):
                 if not has_placeholder(command):
-                    run(command)
+                    printed = run(command)
     if absent:
         pytest.skip(f"all other blocks ran; not installed: {', '.join(absent)}")
 
@@ -159,8 +160,8 @@ def run_tests(file: str, count: int) -> None:
     assert count and sum(map(int, re.findall(r"(\d+) (?:passed|xfailed)", result.stdout))) == count, result.stdout
 
 
-def run(command: str) -> None:
-    """Runs ``hockeystick ...`` or ``pytest ...`` and compares its exit status with the one that the page promises."""
+def run(command: str) -> str:
+    """Runs ``hockeystick ...`` or ``pytest ...``, compares its status with the promised one, returns the output."""
     program, *arguments = shlex.split(command, comments=True)
     assert program in ("hockeystick", "pytest")
     promised = re.search(r"# exit status (\d)", command)
@@ -177,6 +178,7 @@ def run(command: str) -> None:
         status, output = result.exit_code, result.output
 
     assert status == (int(promised[1]) if promised else 0), output
+    return output
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -254,7 +256,7 @@ def test_lines_that_were_not_printed_are_found() -> None:
 def test_the_parts_of_the_checks_work() -> None:
     readme = list(blocks(ROOT / "README.md"))
 
-    assert {language for language, _, _ in readme} == {"python", "console", "bash"}
+    assert {language for language, _, _ in readme} == {"python", "text", "console", "bash"}
     assert has_placeholder("hockeystick account GRAPH.json --delta D")
     assert not has_placeholder("hockeystick account graph.json --delta 1e-6")
     assert commands("$ hockeystick account\n      g.json\noutput\n$ hockeystick demo\n") == [

@@ -16,15 +16,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, ClassVar
 
+import attrs
 import numpy as np
 from attrs import frozen
 
+from hockeystick._guesses import guessing_arguments
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.losses.dominating_pairs import Array as Array  # for the events
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
+from hockeystick.accounting.notebook_tables import html_table
 
 if TYPE_CHECKING:  # dp-accounting is not typed: with its class as a base, every attribute of an event would be Any
     from builtins import object as DpEvent
@@ -68,6 +71,14 @@ class PrivacyEvent(DpEvent):
     norm: ClassVar[str] = "records"
     adjacencies: ClassVar[frozenset[Adjacency] | None] = None
     superadditive: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        guessing_arguments(cls)
+
+    def _repr_html_(self) -> str:
+        fields = [(one.name, repr(getattr(self, one.name))) for one in attrs.fields(type(self)) if one.repr]
+        return html_table(type(self).__name__, ("parameter", "value"), [*fields, ("distance in", self.norm)])
 
     def at(self, distance: float) -> PrivacyEvent:
         """Returns the event when the inputs are ``distance`` units apart; at 0 it is ``NO_EVENT``.

@@ -170,11 +170,10 @@ _OF_MECHANISMS = ("noise", "count", "sensitivity", "clip", "sampling", "batch", 
 
 
 def _question(given: Given) -> Question:
-    from hockeystick._runs.calibration import MECHANISMS, Question, refuse_unknown
+    from hockeystick._runs.calibration import Question, mechanism_named
     from hockeystick.accounting import Adjacency
 
-    if given["what"] not in MECHANISMS:
-        refuse_unknown(given["what"])
+    given["what"] = mechanism_named(given["what"])
     find = given["find"]
     refuse(given, f"can't be combined with --find {find}, which calibrates it", find)
     if find != "noise":

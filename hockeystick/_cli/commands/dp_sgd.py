@@ -44,14 +44,18 @@ class WithTraining(click.Command):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
         """As click does; of the other command after the word ``dp-sgd``."""
-        if args[:1] == [WORD]:
+        if args and _plain(args[0]) == _plain(WORD):
             return self.training.make_context(f"{info_name} {WORD}", args[1:], parent=parent, **extra)
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "").replace("_", "")
+
+
 def refuse_late_word(what: str) -> None:
     """Raises a usage error if ``dp-sgd`` does not come first, where its options are unknown."""
-    if what == WORD:
+    if _plain(what) == _plain(WORD):
         raise click.UsageError(f"{WORD} has its own options: write it before them, as the first word")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hockeystick._report.parts.content import Cell, Mark, Picture, Report, Section, Table
 from hockeystick._report.parts.plots import Plot, text_plot
 from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
-from hockeystick.accounting.graph.drawing.notebook_reprs import markdown_text
+from hockeystick.accounting.notebook_tables import markdown_text
 
 _SIGNS = {"good": "✅ ", "bad": "❌ ", "doubt": "⚠️ ", "plain": ""}
 _PLOT_WIDTH = 72

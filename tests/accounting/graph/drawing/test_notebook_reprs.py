@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from hockeystick.accounting import AccountantGraph, Gaussian, Laplace, NumericalError
+from hockeystick.accounting import AccountantGraph, Gaussian, Laplace, NumericalError, PoissonSampled, epsilon
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
-from hockeystick.accounting.graph.drawing.notebook_reprs import markdown_table, markdown_text
+from hockeystick.accounting.notebook_tables import markdown_table, markdown_text
 from hockeystick.accounting.numerics import rounded_text
-from hockeystick.audits import Verdict
+from hockeystick.audits import Claim, Verdict
 
 HOSTILE = "<script>alert(1)</script> | `x` @somebody #12 https://evil.example [a](b) **b** www.evil.example"
 MARKDOWN = MarkdownIt("gfm-like", {"linkify": False}).enable("table")
@@ -80,6 +80,18 @@ def test_html_is_well_formed_and_escaped(name: str) -> None:
         assert "&lt;script&gt;" in text or name != HOSTILE
 
 
+def test_bounds_events_and_claims_are_tables() -> None:
+    bound = epsilon(Gaussian(5.0), 1e-6, bracket=True)
+    shown = bound._repr_html_()
+    assert bound.lower is not None
+    assert rounded_text.upper(bound.upper) in shown and f"[{rounded_text.lower(bound.lower)}, " in shown
+    assert "computed" not in epsilon(Gaussian(5.0), 1e-6)._repr_html_()
+    assert ">noise_multiplier<" in Gaussian(5.0)._repr_html_() and ">5.0<" in Gaussian(5.0)._repr_html_()
+    assert "34 points" in Claim.gdp(1.0, delta=1e-5)._repr_html_() and "points" not in Claim(1.0)._repr_html_()
+    for value in (bound, Gaussian(5.0), PoissonSampled(0.1, Gaussian(5.0)), Claim(1.0), Claim.gdp(1.0)):
+        assert Tags(value._repr_html_()).seen == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+
+
 @pytest.mark.parametrize("name", ["people", HOSTILE])
 def test_markdown_shows_texts_as_they_are(name: str) -> None:
     for value in (graph(name), graph(name).guarantee(), verdict(name)):
@@ -117,7 +129,7 @@ def test_a_guarantee_shows_upper_bounds_and_a_verdict_lower_ones() -> None:
     guarantee = graph().guarantee()
     shown = guarantee._repr_html_()
 
-    for delta in (1e-9, 1e-7, 1e-5):
+    for delta in (1e-9, 1e-6, 1e-5):
         found = guarantee.epsilon(delta).upper
         assert rounded_text.upper(found) in shown and float(rounded_text.upper(found)) >= found
         assert f">{guarantee.epsilon(delta).method}<" in shown

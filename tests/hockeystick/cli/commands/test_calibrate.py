@@ -20,7 +20,7 @@ from divergences import hockey_stick
 from scipy import signal, special
 
 import hockeystick as hs
-from hockeystick._runs.calibration import MECHANISMS, Question
+from hockeystick._runs.calibration import MECHANISMS, Question, mechanism_named
 from hockeystick.accounting import (
     AccountantGraph,
     Adjacency,
@@ -53,6 +53,22 @@ def test_laplace_noise_is_the_closed_form() -> None:
     assert plain["value"] == pytest.approx(12.0, rel=1e-6) and plain["value"] >= 12.0 > plain["rejected"]
     assert plain["parameter"] == "scale" and plain["epsilon_upper"] <= 0.5
     assert plain["given"] == {"count": 2, "sensitivity": 3.0}
+
+
+def test_a_mechanism_may_be_written_in_any_case() -> None:
+    plain = found("Laplace", "--epsilon", 1)
+    assert plain["what"] == "laplace"
+    assert {**found("LAPLACE", "--epsilon", 1), "seconds": 0} == {**plain, "seconds": 0}
+    assert mechanism_named("Discrete_Gaussian") == mechanism_named("discretegaussian") == "discrete-gaussian"
+    for word, meant in (("gauss", "gaussian"), ("LaplaceMechanism", "laplace")):
+        refused = run(word, "--epsilon", 1)
+        assert refused.exit_code == 2
+        assert f"is unknown; did you mean {meant}? give one of gaussian" in refused.stderr
+
+
+@pytest.mark.parametrize("word", ["dpsgd", "DP-SGD", "dp_sgd"])
+def test_dp_sgd_may_be_written_in_any_case(word: str) -> None:
+    assert "--records" in run(word, "--help").output
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_last_step_never_exceeds_its_target(log_epsilon: float, log_p: float) ->
 
     found = largest_certified(target, event, math.log(0.3 * p * target.epsilon), 3.0)  # type: ignore[arg-type]
     assert found is not None
-    assert epsilon(event(found), 1e-6).upper <= target.epsilon  # type: ignore[arg-type]
+    assert epsilon(event(found), 1e-6).upper <= target.epsilon
 
 
 def test_search_delta_is_close_to_the_certified_one() -> None:
