@@ -20,6 +20,7 @@ from hockeystick.accounting.engines import best_bound, contour_integral, cut_los
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError
 from hockeystick.accounting.events.basic.composition import Parallel, compose, parallel
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.events.sampling.allocation import coarsened, likened
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.guarantee import Guarantee
 from hockeystick.accounting.losses import gaussian_profile
@@ -227,16 +228,29 @@ class Search:
             low, high = max(1.0, float(math.ceil(low))), float(math.floor(min(high, validate.MOST)))
         self.low, self.high = low, high
         self.tried: dict[float, float] = {}
+        self.first: int | None = None  # which direction of the event is asked for alone, and first
 
     def excess(self, value: float) -> float:
         value = self._admissible(value)
         if value not in self.tried:
             try:
-                found = self.target.excess(self._event(value), self.method)
+                found = self._excess_of(self._event(value))
             except NumericalError:
                 found = _FAR  # no bound there is as bad as a bound that is too large
             self.tried[value] = min(_FAR, max(-_FAR, found))
         return self.tried[value]
+
+    def _excess_of(self, event: PrivacyEvent) -> float:
+        """The excess; of an event with ``first``, that of one direction if it is too large, else the largest known."""
+        if self.first is None:
+            return self.target.excess(event, self.method)
+        ways = contour_integral.alternatives(event)
+        found = -math.inf
+        for way in (*ways[self.first :], *ways[: self.first]):
+            if found <= 0.0:
+                light = self.target.excess(coarsened(way)) if found > -math.inf else math.inf
+                found = max(found, light if light <= 0.0 else self.target.excess(way))
+        return found
 
     def _event(self, value: float) -> PrivacyEvent:
         return event_of(self.build(int(value) if self.integer else value))
@@ -275,7 +289,7 @@ class Search:
         ends = (math.log(self.low) if self.low > 0.0 else -math.inf, math.log(self.high))
 
         def renyi(log_value: float) -> float:
-            return goal.excess(self._at(log_value), "rdp")
+            return goal.excess(likened(self._at(log_value)), "rdp")
 
         try:
             found = crossings.span(renyi, math.log(guess), *ends)
@@ -293,15 +307,19 @@ class Search:
     def _inverted(self, goal: Target, place: float, slope: float, ends: tuple[float, float]) -> tuple[float, float]:
         """The place and the slope by an inversion of the worst direction, where a bound takes an engine."""
         event = self._at(place)
-        if not best_bound.takes_an_engine(event):
+        light = coarsened(event) != event
+        if not light and not best_bound.takes_an_engine(event):
             return place, slope
         ways = contour_integral.alternatives(event)
         worst = max(range(len(ways)), key=lambda i: goal.excess(ways[i], "rdp"))
         refused = 0
+        self.first = worst if light else None
 
         def inverted(log_value: float) -> float:
             nonlocal refused
             way = contour_integral.alternatives(self._at(log_value))[worst]
+            if light:
+                return self.target.excess(coarsened(way))
             if refused < _PATIENCE:
                 try:
                     return _by_inversion(self.target, way)
@@ -310,7 +328,7 @@ class Search:
             return _by_estimate(self.target, way)
 
         with contextlib.suppress(HockeystickError, OverflowError):
-            found = crossings.span(inverted, place, *ends, slope, 1.6)
+            found = crossings.span(inverted, place, *ends, slope, 3.0 if light else 1.6)
             if found is not None and found.crosses:
                 return crossings.root(inverted, found, 3e-4, most=12)
         return place, slope

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 
+import attrs
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ _COARSER = 3.0  # times as wide are cells far out
 _RARE = 1e-17  # part of the mean that is far out in one copy
 _WIDE, _NARROW = 50.0, 1.0  # the most variance of one copy that sets a grid; rare large copies don't make small sums
 _SMALL = 2.0**-10  # sums of the mean times this are small where only large ones matter
+_SOME, _MANY = 8, 64  # copies: one more of them may be on a grid as coarse again, and again
 _ROUNDING = 2**13 * U  # of a sum, a node, the logarithm that finds its cell, and quotients: at most a few U of 2^10
 
 
@@ -66,12 +68,25 @@ def total(law: Sum, count: int, *, spread: bool, width: float, small: bool) -> S
     beyond = np.cumsum((law.x * law.w)[::-1])[::-1]
     typical = float(law.x[max(int(np.searchsorted(-beyond, -_RARE)) - 1, 0)])
     rules = _Rules(spread, width, small, mean, square, float(law.x[-1]), typical)
-    base = result = _added(law, Sum(np.zeros(1), np.ones(1), 0.0, 0), rules)
+    nothing = Sum(np.zeros(1), np.ones(1), 0.0, 0)
+    bases = {times: _added(law, nothing, attrs.evolve(rules, width=times * width)) for times in _single(count)}
+    result = bases[1]
     for bit in bin(count)[3:]:
         result = _added(result, result, rules)
         if bit == "1":
-            result = _added(result, base, rules)
+            result = _added(result, bases[_times(result.count)], rules)
     return result
+
+
+def _times(count: int) -> int:
+    """The factor by which cells of a copy that is added to ``count`` may be wider, as few copies are added so."""
+    return 1 if count < _SOME else 2 if count < _MANY else 4
+
+
+def _single(count: int) -> set[int]:
+    """The widths of single copies that a sum of ``count`` takes, in units of the narrowest."""
+    before = ((count >> i, (count >> i) % 2) for i in range(count.bit_length() - 1))
+    return {1} | {_times(reached - 1) for reached, odd in before if odd}
 
 
 @frozen(eq=False)

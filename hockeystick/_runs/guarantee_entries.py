@@ -18,7 +18,6 @@ from hockeystick.accounting.engines.tradeoff_curve import trade_off
 from hockeystick.accounting.graph.drawing.mermaid import costs
 
 _DELTAS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
-_SLOW = ("allocation", "allocation-fixed")  # to calibrate: each of some twenty bounds takes a second
 _ALARMS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), np.geomspace(1e-4, 0.1, 16)]))
 
 Step = Callable[[str], None]
@@ -127,9 +126,7 @@ def other_samplings(
         step(f"comparing with {other.sampling}")
         row: dict[str, Any] = {"sampling": other.sampling, "adjacency": other.relation.value, "steps": other.steps}
         try:
-            if epsilon is not None and other.sampling in _SLOW:
-                row["refused"] = f"takes a minute: give --sampling {other.sampling}"
-            elif epsilon is not None:
+            if epsilon is not None:
                 noise = row["noise_multiplier"] = other.calibrated(epsilon, delta).value
                 row["known_epsilon"] = other.known_epsilon(noise, delta)
             elif noise_multiplier is not None:

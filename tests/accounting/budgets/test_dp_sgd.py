@@ -7,6 +7,7 @@ were computed once by these libraries at the sampling rate batch/records and the
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from hockeystick.accounting import (
     compose,
     epsilon,
 )
+from hockeystick.accounting.numerics import ratio_sums
 
 SLOW = pytest.mark.statistical  # by its time
 ADD, NULL, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL, Adjacency.REPLACE_ONE
@@ -226,6 +228,29 @@ def test_records_that_choose_their_steps_do_so_in_every_epoch_or_once(adjacency:
     assert fresh.event(2.0) == compose((RandomAllocation(11, 1, Gaussian(2.0)), 3))
     assert fixed.event(2.0) == RandomAllocation(11, 1, compose((Gaussian(2.0), 3)))
     assert "anew in every epoch" in fresh.loader and "once, for all epochs" in fixed.loader
+
+
+@SLOW
+@pytest.mark.parametrize(("sampling", "value"), [("allocation", 0.683), ("allocation-fixed", 1.822)])
+def test_allocations_are_calibrated_by_few_bounds_of_the_engine(
+    sampling: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laws: list[tuple[bool, float]] = []
+    made = ratio_sums.total
+
+    def total(*args: Any, spread: bool, width: float, small: bool) -> ratio_sums.Sum:
+        laws.append((spread, width))
+        return made(*args, spread=spread, width=width, small=small)
+
+    monkeypatch.setattr(ratio_sums, "total", total)
+    run = DPSGD(60_000, 256, 10, sampling=sampling)
+    found = run.calibrated(3.0, 1e-5)
+    monkeypatch.undo()
+    assert found.value == pytest.approx(value, abs=1e-3) and found.rejected == pytest.approx(found.value, rel=1e-6)
+    assert found.evaluations <= 5
+    assert all(spread for spread, _ in laws)  # no bound from below is asked for
+    assert len(laws) <= 16 and sum(width < 2 * min(laws)[1] for _, width in laws) <= 6  # the others are coarse
+    assert run.epsilon(found.value, 1e-5).upper <= 3.0 < run.epsilon(found.rejected, 1e-5).upper
 
 
 def test_shuffled_batches_are_charged_without_amplification() -> None:

@@ -31,7 +31,8 @@ def expected(x, w, place, small):
     return float(w @ np.maximum(place - x if small else x - place, 0.0))
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 6, 13])
+# Of 75 = 2·(2·18 + 1) + 1 copies, and of 9 of them, single ones are added on coarser grids.
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 13, pytest.param(75, marks=pytest.mark.statistical)])
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("width", [0.3, 0.02])
 def test_spread_laws_are_above_and_merged_ones_below_for_every_convex_function(count, small, width):

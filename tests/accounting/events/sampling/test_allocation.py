@@ -17,6 +17,7 @@ from hockeystick.accounting import (
     Gaussian,
     InvalidArgumentError,
     Laplace,
+    Parallel,
     PoissonSampled,
     PureDP,
     RandomAllocation,
@@ -26,9 +27,10 @@ from hockeystick.accounting import (
     compose,
     delta,
     epsilon,
+    parallel,
 )
 from hockeystick.accounting.engines import listed_losses
-from hockeystick.accounting.events.sampling.allocation import _merged
+from hockeystick.accounting.events.sampling.allocation import _merged, coarsened, likened
 from hockeystick.accounting.losses.dominating_pairs import Atoms
 
 PAIRS = {
@@ -238,6 +240,23 @@ def test_many_choices_are_blocks_within_some_per_cent_of_a_gaussian_in_all_steps
 def profile(losses, p, eps):
     gap = losses - eps
     return float(p[gap > 0] @ -np.expm1(-gap[gap > 0]))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_coarse_allocations_are_above_the_truth_and_hardly_so(direction):
+    event = compose((RandomAllocation(100, 1, Gaussian(1.0), direction), 2), Laplace(9.0))
+    light = coarsened(event)
+    assert light != event and light.at(1) == light and coarsened(Laplace(9.0)) == Laplace(9.0)
+    exact = epsilon(event, 1e-6, bracket=True)
+    assert low(exact) < epsilon(light, 1e-6).upper < 1.01 * exact.upper
+    assert coarsened(Parallel((event, Laplace(9.0)))) == parallel(light, Laplace(9.0))
+
+
+def test_allocations_are_likened_to_poisson_samples_of_their_rate():
+    event = compose((RandomAllocation(100, 2, Gaussian(1.0)), 3))
+    assert likened(compose(event, Laplace(9.0))) == compose((PoissonSampled(0.02, Gaussian(1.0)), 300), Laplace(9.0))
+    assert likened(RandomAllocation(5, 5, Gaussian(1.0))) == RandomAllocation(5, 5, Gaussian(1.0))
 
 
 @pytest.mark.parametrize("step", [1e-4, 0.003, 0.05, 0.4])
