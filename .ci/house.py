@@ -33,6 +33,7 @@ UNEXPLAINED = 0  # factors of the product that may be without one
 LINES = {"code": 71_500, "product": 120_500, "tests": 98_000, "benchmarks": 15_400}
 WITHOUT_EXAMPLE = 0  # public names whose docstring has neither an example nor a word of where there is one
 QUESTION = re.compile(r"(What|How|Who|Whose|Where|Which) ")  # "Whether" is how the docstring of a bool begins
+INDIRECT = re.compile(r"(What|How|Who|Whose|Where|Which|Why|When|Whether) ")
 NO_NOUN = re.compile(
     r"(?<!there )(?<!There )\b(is|are|was|were) no "
     r"(?!more|less|longer|shorter|smaller|larger|worse|better|easier|harder|greater|higher|lower|wider|fewer|one)"
@@ -169,6 +170,22 @@ def wording(text: str) -> list[str]:
     return found
 
 
+def page_wording(text: str) -> list[str]:
+    """Headings and sentences of a page of the documentation that no English engineer would write.
+
+    A heading is a noun, an instruction or a question with its mark. Code, and tables of measured results, are left out.
+    """
+    prose = re.sub(r"^```.*?^```$|`[^`\n]*`|^\|.*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#{1,6} (.*)$", prose, re.MULTILINE)
+    found = [heading for heading in headings if INDIRECT.match(heading) and not heading.endswith("?")]
+    return found + [" ".join(prose[match.start() :].split())[:60] for match in NO_NOUN.finditer(prose)]
+
+
+def pages() -> list[Path]:
+    """The pages of the documentation, and those at the root."""
+    return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+
+
 def _linked(file: Path, root: Path) -> bool:
     """Says whether a file lies behind a link."""
     return file.resolve() != root.resolve() / file.relative_to(root)
@@ -275,6 +292,11 @@ def main() -> int:
         for part in PARTS
         for file in sources(part)
         for sentence in wording(file.read_text(encoding="utf-8"))
+    ]
+    broken += [
+        f"{file.relative_to(ROOT).as_posix()}: {sentence!r} is not plain English"
+        for file in pages()
+        for sentence in page_wording(file.read_text(encoding="utf-8"))
     ]
     broken += [f"{folder} has {number} modules" for folder, number in crowded().items()]
     broken += [f"{name} has {number} lines" for name, number in long_functions().items()]

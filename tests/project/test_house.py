@@ -178,6 +178,20 @@ def test_forbidden_wording_is_found(house: ModuleType, text: str, found: int) ->
     assert len(house.wording(text)) == found
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("## What is protected\n", ["What is protected"]),
+        ("## Which one is mine?\n## Sampling\n", []),
+        ("A median is no mean.\n", ["is no mean."]),
+        ("There is no mean. It is no more than 3.\n", []),
+        ("```python\n# What is this\nx = 'is no y'\n```\n`is no y`\n| is no y |\n", []),
+    ],
+)
+def test_forbidden_wording_of_pages_is_found(house: ModuleType, text: str, found: list[str]) -> None:
+    assert house.page_wording(text) == found
+
+
 def test_code_is_counted_without_comments_and_docstrings(house: ModuleType, tmp_path: Path) -> None:
     for part in house.PARTS:
         (tmp_path / part).mkdir()

@@ -26,7 +26,7 @@ def _training() -> Callable[[Command], Command]:
         option("--batch B", Count(1), "Records per batch, on average. Default with --sampling full: all of them."),
         option("--epochs E", Real(0.0, low_open=True), "Passes over the data.", required=True),
         option("--clip C", POSITIVE, "The L2 norm to which each record's gradient is clipped."),
-        option("--sampling S", click.Choice(_SAMPLINGS), "How batches are drawn.", default="poisson"),
+        option("--sampling S", click.Choice(_SAMPLINGS), "The sampling of batches.", default="poisson"),
         option("--user-records K", Count(1), "Protect users, each of whom owns at most K records. Default: 1."),
         option(
             "--adjacency",
