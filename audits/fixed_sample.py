@@ -32,7 +32,7 @@ from hockeystick.audits.bounds.two_counts import frontier
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
-from hockeystick.audits.drawing.first_outputs import FirstOutputs
+from hockeystick.audits.drawing.first_outputs import FIRST_LOOK, FIRST_SHARE, FirstOutputs
 from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
@@ -54,15 +54,11 @@ from hockeystick.audits.targets.statistic import Look, Statistic
 from hockeystick.audits.targets.target_features import with_statistics
 from hockeystick.audits.verdicts.pairs import in_short
 from hockeystick.audits.verdicts.verdict import CONSTANT, TradeoffPoint, Verdict
-from hockeystick.audits.walk.audit import walked
-
-FIRST_LOOK = 2000
-"""Number of outputs from each data set after which an audit may end, by default."""
+from hockeystick.audits.walk.audit import two_counts_win, walked
 
 Method = Literal["auto", "two counts", "coin walk"]
 METHODS = ("auto", "two counts", "coin walk")
 
-_FIRST_SHARE = 1 / 20  # of the level, for the first look; the rest is the last look's
 _COINS = (2, 0)  # spawn key of the coins' random stream; the keys of the outputs' streams begin with 0 or 1
 _FIRST_COINS = (2, 1)
 
@@ -84,7 +80,7 @@ def audit(
     grid: float | None = None,
     statistic: Statistic | Literal["likelihood ratio"] | None = None,
     attack: Attack = "auto",
-    method: Method = "auto",
+    method: Method = "two counts",
     workers: int = 1,
     backend: str | None = None,
     address: str | None = None,
@@ -143,9 +139,11 @@ def audit(
       method: "two counts" is the test that is described above. "coin walk" draws each output from a data set that a
         fair coin picks, guesses the data set of some outputs by scores that learn from all earlier ones, and tests the
         number of right guesses exactly (:mod:`hockeystick.audits.walk.engine`): no outputs are put aside to choose an
-        event, and it ends after the batch that refutes the claim, unless ``first_look`` is False. It needs ``samples``,
-        and has no ``seconds``, ``checkpoint``, ``workers``, ``bits``, recorded outputs or several pairs. "auto" is "two
-        counts".
+        event, and it ends after the batch that refutes the claim, unless ``first_look`` is False. It needs ``samples``
+        (recorded outputs have a number), and has no ``seconds``, ``checkpoint``, ``workers`` or ``bits``; of several
+        pairs it tests the last one. "auto" takes the one with the larger predicted power, and the verdict says why
+        (``why``). Arguments decide, or what the first 2,000 outputs show; the last test counts others, at the level
+        that the first look left. So the choice costs nothing of the level.
       workers: number of processes that draw; -1 for all cores. Results do not depend on it.
       backend: a joblib backend, such as "dask"; default: local processes if there are several workers.
       address: address of a Dask scheduler.
@@ -173,15 +171,13 @@ def audit(
       'consistent'
     """
     pairs = given_pairs(neighbours)
-    by_coins = _by_coins(
+    hindered = _hindered(
         method,
-        samples,
-        neighbours=pairs is not None and len(pairs) > 1,
+        samples if samples is not None else most_outputs(target),
         seconds=seconds is not None,
         checkpoint=checkpoint is not None,
         workers=workers != 1 or backend is not None or address is not None,
         bits=bits,
-        target=most_outputs(target) is not None,
     )
     if pairs is not None and len(pairs) > 1:
         for pair in pairs:
@@ -190,7 +186,7 @@ def audit(
         options |= {"attack": attack, "statistic": statistic}
         options |= {"workers": workers, "backend": backend, "address": address}
         last: dict[str, Any] = {"seconds": seconds, "checkpoint": checkpoint}
-        last |= {"identity": identity, "progress": progress}
+        last |= {"identity": identity, "progress": progress, "method": method}
         known = _own_claim(target) if claim is None else Claim.of(claim)
         return _several(
             partial(audit, target, claim=known, **options), pairs, samples, confidence, rng, first_look, last
@@ -212,10 +208,16 @@ def audit(
         attack=attack,
         workers=Workers(workers, backend, address),
     )
-    if by_coins:
-        return _walked(plan, known_seed(rng), progress, started)
+    if method == "coin walk" or (method == "auto" and not hindered and statistic is None):
+        return _walked(plan, known_seed(rng), method, progress, started)
+    why = "" if method == "two counts" else hindered or "a statistic is given, so that few outputs choose an event"
     saved = None if checkpoint is None else plan.checkpoint(checkpoint, identity, rng)
     seed = known_seed(rng) if saved is None else saved.seed
+    return evolve(_counted(plan, seed, saved, progress, started), why=why)
+
+
+def _counted(plan: _Plan, seed: int, saved: Checkpoint | None, progress: Progress | None, started: float) -> Verdict:
+    """Returns the verdict of two counts."""
     unchanged = Unchanged(plan.data)
     with plan.workers.hired() as pool:
         draws = Draws(plan.called, plan.data, seed, plan.samples, pool, progress, plan.statistic, saved, plan.seconds)
@@ -228,42 +230,65 @@ def audit(
     return _verdict(plan, draws, result, seconds=time.perf_counter() - started)
 
 
-def _by_coins(method: str, samples: int | None, **given: bool) -> bool:
-    """Returns whether a method is the coin walk; checks that it can do with the arguments that are given."""
+_NONE_ASIDE = "it puts no outputs aside to choose an event"
+_HINDERED = {
+    "seconds": "a time limit sets the number of outputs",
+    "checkpoint": "a checkpoint is kept",
+    "workers": "several processes draw",
+    "bits": "bit patterns count",
+}
+
+
+def _hindered(method: str, samples: int | None, **given: bool) -> str:
+    """Returns why there can't be a coin walk, in words, or "" if there can.
+
+    Raises:
+      InvalidArgumentError: there is no such method, or one argument hinders the coin walk that another asks for.
+    """
     if method not in METHODS:
         raise InvalidArgumentError("method", method, "is not a method", f"give one of {', '.join(METHODS)}")
-    if method != "coin walk":
-        return False
-    for name, there in given.items():
-        if there:
-            reason = "does not go with a coin walk"
-            raise InvalidArgumentError(name, "<given>", reason, 'leave it out, or give method="two counts"')
-    if samples is None:
+    hindering = [name for name, there in given.items() if there]
+    if method == "coin walk" and hindering:
+        reason = "does not go with a coin walk"
+        raise InvalidArgumentError(hindering[0], "<given>", reason, 'leave it out, or give method="two counts"')
+    if method == "coin walk" and samples is None:
         raise InvalidArgumentError("samples", None, "is missing", "give the number of outputs for the coin walk")
-    return True
+    if samples is None:
+        hindering.append("seconds")
+    return _HINDERED[hindering[0]] if hindering else ""
 
 
-def _walked(plan: _Plan, seed: int, progress: Progress | None, started: float) -> Verdict:
-    """Returns the verdict of a coin walk."""
+def _walked(plan: _Plan, seed: int, method: Method, progress: Progress | None, started: float) -> Verdict:
+    """Returns the verdict of a coin walk, or of the two counts to which its first look hands over."""
     unchanged = Unchanged(plan.data)
-    assert plan.samples is not None  # see _by_coins
-    verdict = walked(
+    assert plan.samples is not None  # see _hindered
+    found = walked(
         plan.called,
         plan.data,
         plan.claim,
         confidence=plan.confidence,
         samples=plan.samples,
+        most=None if most_outputs(plan.target) is None else plan.samples,
         seed=seed,
         whole=not plan.first_look,
         grid=plan.grid,
         attack=plan.attack,
         progress=progress,
+        rival=partial(two_counts_win, samples=plan.samples) if method == "auto" else None,
     )
     unchanged.check()
+    why = found.why or _NONE_ASIDE * (method == "auto")
+    if found.verdict is None:  # the first look has its part of the level, and its outputs are not counted again
+        left, share = plan.samples - found.drawn, 1 - FIRST_SHARE
+        plan = evolve(plan, samples=left, first_look=False, alpha=share * plan.alpha)
+        verdict = _counted(plan, seed, None, progress, started)
+        samples, planned = verdict.samples + found.drawn, verdict.planned + found.drawn
+        return evolve(verdict, samples=samples, planned=planned, why=why)
+    verdict = found.verdict
     notes = notes_on(plan.target, repeats=repeats(plan.target, plan.data[0], seed, catch=plan.catch))
-    warnings = notes + [CONSTANT] * verdict.constant + _warnings(plan.data, leaked=False)
+    warnings = notes + [CONSTANT] * verdict.constant + _warnings(plan.data, leaked=verdict.float_leak)
     sizes = tuple(map(in_short, plan.data))
-    return evolve(verdict, warnings=tuple(warnings), data=sizes, seconds=time.perf_counter() - started)
+    return evolve(verdict, warnings=tuple(warnings), data=sizes, why=why, seconds=time.perf_counter() - started)
 
 
 def _several(
@@ -469,7 +494,7 @@ def _first_look(plan: _Plan, draws: Draws) -> _Result | None:
     tables = draws.first(FIRST_LOOK)
     if tables is None:
         return None
-    plan = evolve(plan, alpha=_FIRST_SHARE * plan.alpha)
+    plan = evolve(plan, alpha=FIRST_SHARE * plan.alpha)
     parts = FirstOutputs.of(tables, tuple(draws.book.layouts), draws.share(FIRST_LOOK))
     evidence = Evidence.of(parts.choosing, parts.layouts, plan.grid, attack=plan.attack, seed=draws.seed)
     choice = _choose_from(plan, draws, evidence, trials=parts.counted[0].runs)
@@ -488,7 +513,7 @@ def _last_look(plan: _Plan, draws: Draws) -> _Result:
     """Returns the audit of all outputs; its level is what a first look has left."""
     tables = draws.choosing()
     if plan.first_look and tables[0].runs >= FIRST_LOOK:  # as in :meth:`Draws.first`, also after an interruption
-        plan = evolve(plan, alpha=(1 - _FIRST_SHARE) * plan.alpha)
+        plan = evolve(plan, alpha=(1 - FIRST_SHARE) * plan.alpha)
     choice = _choose(plan, draws, tables)
     trials = draws.fitting(choice.trials, plan.grid, [one.partition for one in choice.events], tables)
     choice = evolve(choice, trials=trials)

@@ -175,6 +175,16 @@ def choose_event(
     return _best(families, pairs, claim, alpha, trials, evidence.recount)
 
 
+def promise(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> float:
+    """Returns the largest predicted excess of an event over the claim, in standard errors beyond the critical value.
+
+    It is that of a later test with ``trials`` outputs from each data set, after the handicap.
+    """
+    families = families_of(real_partitions(evidence), evidence, on_bits=False)
+    rated = _Rated.of(families, _pairs(families, claim, alpha, trials), claim, alpha, trials)
+    return float(rated.standing.max()) - _critical(alpha)
+
+
 def rival_partitions(evidence: Evidence, claim: Claim, *, alpha: float, trials: int) -> list[Partition]:
     """Returns the few partitions with the most promising events, by standing and by predicted bound."""
     families = families_of(real_partitions(evidence), evidence, on_bits=False)

@@ -292,11 +292,27 @@ def _sizes(guesses: int, trials: int) -> tuple[int, int]:
 
 def _least(guesses: int, trials: int, epsilon: float, delta: float, level: float) -> int:
     """Returns the least number of right guesses whose tail is within a level; ``guesses`` + 1 if there is none."""
-    low, high = -1, guesses + 1
+
+    def within(right: int) -> bool:
+        return _tail(right, guesses, trials, epsilon, delta)[1] <= level
+
+    p, low, high = float(special.expit(epsilon)), -1, guesses + 1
+    spread = math.sqrt(guesses * p * (1 - p) + trials * delta * (1 - delta))
+    z = -float(special.ndtri(min(max(level, 1e-300), 0.5)))
+    near = p * guesses + (1 - p) * min(guesses, trials * delta) + z * spread
+    at, step = min(max(round(near), 0), guesses), 1 + int(spread / 8)
+    while low < at < high:  # steps of growing length from a guess
+        if within(at):
+            high, at = at, at - step
+            step = 2 * step if at > low else step
+        else:
+            low, at = at, at + step
+            step = 2 * step if at < high else step
+        if high - low <= step:
+            break
     while high - low > 1:
         middle = (low + high) // 2
-        within = _tail(middle, guesses, trials, epsilon, delta)[1] <= level
-        low, high = (low, middle) if within else (middle, high)
+        low, high = (low, middle) if within(middle) else (middle, high)
     return high
 
 

@@ -11,6 +11,12 @@ from attrs import frozen
 
 from hockeystick.audits.outputs.reading import Layout, Table
 
+FIRST_LOOK = 2000
+"""Number of outputs from each data set after which an audit may end, by default."""
+
+FIRST_SHARE = 1 / 20
+"""The part of the level that the first look has; the rest is the last look's."""
+
 
 @frozen(eq=False)
 class FirstOutputs:

@@ -94,13 +94,16 @@ class Verdict(CommonVerdict):
         and of right guesses; 0 for other audits. ``samples`` is then half of all outputs; ``count_p`` and
         ``count_back_p`` count the right guesses of the two data sets, ``count_q`` and ``count_back_q`` the wrong ones;
         the events are those of the last guesses; ``trials`` is the number of outputs of the data set that was drawn
-        more often while guesses counted; ``delta_lower`` holds at the confidence level by itself.
+        more often while guesses counted; ``delta_lower`` holds at the confidence level by itself. Plans change their
+        point of a curve, so a refuted curve is refuted as a whole, and ``epsilon_tested`` is that of the last plan.
       pair: the number of the tested pair of ``pairs``, from 1; 0 if there was one pair only.
       pairs: the standings of all pairs in an audit of several; see :mod:`hockeystick.audits.several_pairs`.
       event_exact, event_back_exact: the events with all digits of their numbers; texts have them rounded.
       hint: a mistake that would explain the outputs of a refuted claim, in words; see
         :mod:`hockeystick.audits.attacks.smaller_noise`. It is a guess, outside the test.
       data: type and size of d0 and of d1.
+      method: the test: "two counts" or "coin walk".
+      why: why this one, where the audit was to choose (``method="auto"``); else "".
       versions: versions of the libraries and of Python.
 
     Example:
@@ -148,6 +151,8 @@ class Verdict(CommonVerdict):
     event_back_exact: str = field(default="", repr=False)
     hint: str = ""
     data: tuple[str, ...] = ()
+    method: str = "two counts"
+    why: str = ""
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
 
     def samples_to_detect(self, factors: tuple[float, ...] = (1.1, 1.5)) -> tuple[tuple[float, float], ...]:
@@ -209,7 +214,9 @@ class Verdict(CommonVerdict):
         """Returns a few lines for a terminal or a failure message."""
         first, second = self.direction.split("->")
         at = ""
-        if self.tested_elsewhere:
+        if self.curve_alone:
+            at = " as a curve: it fails at one of its points, and the test does not say at which"
+        elif self.tested_elsewhere and not self.guesses:
             at = f" as a curve, at its point ({self.epsilon_tested:g}, {self.delta_tested:g})"
             if self.epsilon_lower <= self.epsilon_claimed:
                 at += f", not at ({self.epsilon_claimed:g}, {self.delta:g}) itself"
@@ -221,6 +228,7 @@ class Verdict(CommonVerdict):
                 [f"the data set was guessed for {self.guesses} outputs, {self.right_guesses} times rightly; last:"]
                 * bool(self.guesses)
             ),
+            *([f"method: {self.method}, because {self.why}"] * bool(self.why)),
             f"event: {self.event}",
             counts_in_words(first, second, self.count_p, self.count_q, self.trials),
             *(
@@ -239,6 +247,11 @@ class Verdict(CommonVerdict):
             each = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
             lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(each)}")
         return "\n".join([*lines, *self._warning_lines()])
+
+    @property
+    def curve_alone(self) -> bool:
+        """Whether a coin walk has refuted a curve as a whole, and no single point of it."""
+        return self.refuted and self.guesses > 0 and self.epsilon_lower < self.epsilon_claimed
 
     @property
     def stopped(self) -> bool:
@@ -277,7 +290,8 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
     refuted, stopped = verdict.refuted, f" of {verdict.planned:,}" if verdict.stopped else ""
     return [
         ("claimed", f"ε = {verdict.epsilon_claimed:g} at δ = {verdict.delta:g}"),
-        *([("tested at", tested)] if verdict.tested_elsewhere else []),
+        *([("tested at", tested)] if verdict.tested_elsewhere and not (verdict.refuted and verdict.guesses) else []),
+        *([("refuted", "the curve as a whole, at no point that the test names")] * verdict.curve_alone),
         ("measured", f"ε ≥ {rounded_text.lower(verdict.epsilon_lower)} at δ = {verdict.delta:g}"),
         *([("or", f"δ ≥ {rounded_text.lower(verdict.delta_lower)} at ε = {verdict.epsilon_claimed:g}")] * refuted),
         ("confidence", f"{verdict.confidence:.10g}"),
@@ -287,6 +301,7 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
         *([("second event", back)] if verdict.event_back else []),
         *([("hint", verdict.hint)] if verdict.hint else []),
         *([("could have caught", f"{caught} through such an event, with probability 0.9")] * (not refuted)),
+        *([("method", f"{verdict.method}, because {verdict.why}")] * bool(verdict.why)),
         ("samples", f"{verdict.samples:,}{stopped} from each data set; seed {verdict.seed}"),
         *(("warning", warning) for warning in verdict.warnings),
     ]
@@ -340,7 +355,8 @@ _FIELDS: dict[str, fields.Check] = {
     "right_guesses": fields.count,
     "pair": fields.count,
     "pairs": read_standings,
-    **dict.fromkeys(("event_exact", "event_back_exact", "hint"), fields.words),
+    **dict.fromkeys(("event_exact", "event_back_exact", "hint", "why"), fields.words),
+    "method": fields.one_of("two counts", "coin walk"),
     "data": fields.sentences,
 }
 
@@ -361,6 +377,8 @@ _OPTIONAL = (
     "event_back_exact",
     "hint",
     "data",
+    "method",
+    "why",
 )
 
 _ORDERED = (

@@ -8,7 +8,7 @@ wins. Nothing here affects the level of a test: a bad score guesses badly.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import frozen
@@ -17,9 +17,9 @@ from scipy import special
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.attacks.half_lines import monotone_laws
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
-from hockeystick.audits.outputs.cells import Intervals, Partition
+from hockeystick.audits.outputs.cells import Intervals, Partition, as_seen
 from hockeystick.audits.outputs.features import Coordinate
-from hockeystick.audits.outputs.reading import Table
+from hockeystick.audits.outputs.reading import Layout, Table
 
 _MOST_CELLS = 200  # of a single number
 _SHRUNKEN = (1.0, 0.5, 0.25)  # factors of the log-ratios of counts
@@ -35,19 +35,21 @@ class Scores:
       partition: the cells.
       ratios: the score of each cell, positive where an output is likelier on the first data set.
       seen: number of earlier outputs in each cell.
+      modelled: whether the scores are those of a monotone model, which owe little to chance.
     """
 
     partition: Partition
     ratios: FloatArray
     seen: IntArray
+    modelled: bool = False
 
-    def of(self, table: Table, real: dict[int, FloatArray]) -> FloatArray:
-        """Returns the scores of the outputs of a table; ``real`` has its blocks as rounded numbers."""
-        return self.ratios[self.partition.index(table, real)]
+    def cells(self, table: Table, layouts: Sequence[Layout], grid: float | None) -> IntArray:
+        """Returns the cell of each output of a table; ``layouts`` are all to which its codes refer, also new ones."""
+        return self.partition.index(*next(as_seen([self.partition.view], table, layouts, grid)))
 
-    def words(self, side: int) -> str:
-        """Returns the outputs for which a data set is guessed, in words."""
-        return self.partition.words(self.ratios > 0 if side == 0 else self.ratios <= 0)
+    def words(self, side: int, *, exact: bool = False) -> str:
+        """Returns the outputs for which a data set is guessed, in words, with all digits if ``exact``."""
+        return self.partition.words(self.ratios > 0 if side == 0 else self.ratios <= 0, exact=exact)
 
 
 def learned(evidence: Evidence) -> Scores:
@@ -60,7 +62,7 @@ def learned(evidence: Evidence) -> Scores:
             value += bonus * (factor == 0.0)
             if best is None or value > best[0]:
                 counts = halves.sum(axis=0)
-                best = value, Scores(partition, _ratios(counts, factor), counts.sum(axis=0))
+                best = value, Scores(partition, _ratios(counts, factor), counts.sum(axis=0), factor == 0.0)
     assert best is not None  # there is always a partition
     return best[1]
 
@@ -75,8 +77,7 @@ def _partitions(evidence: Evidence) -> Iterator[tuple[Partition, float]]:
             values = np.unique(np.quantile(keys, np.linspace(0, 1, _MOST_CELLS + 1)[1:-1], method="nearest"))
         part = Intervals(feature, values[1:])
         yield Partition(evidence.layouts, np.zeros(1, dtype=np.int64), {0: part}, part.cells + 1, ordered=True), _MODEL
-    # Partitions of word counts are left out: trials are read without the words of new outputs.
-    yield from ((partition, 0.0) for partition in real_partitions(evidence) if partition.view is None)
+    yield from ((partition, 0.0) for partition in real_partitions(evidence))
 
 
 def _ratios(counts: IntArray, factor: float) -> FloatArray:

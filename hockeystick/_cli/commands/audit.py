@@ -58,6 +58,11 @@ class _Audit(click.Command):
     "Approximate time limit. The time of the first outputs decides how many there are to be, at most --samples.",
 )
 @flag("--coin-walk", "Draw outputs by coins and guess their data sets: fewer outputs suffice. Needs --samples.")
+@option(
+    "--method NAME",
+    click.Choice(("two-counts", "coin-walk", "auto")),
+    "The test. auto is the one with the larger predicted power. Default: two-counts.",
+)
 @flag("--all-samples", "Draw all outputs, even if the first 2,000 refute the claim.")
 @verdict_options(
     "Number of outputs drawn from each data set, over all stages of the audit. Default: all that were recorded, or as "
@@ -160,7 +165,8 @@ def audit_command(**given: Any) -> int:
         if given["sequential"]:
             verdict = sequential_audit(target, **sequential_arguments(given, target, statistic), **shared)
         else:
-            shared |= {"method": "coin walk"} if given["coin_walk"] else {}
+            named = "coin-walk" if given["coin_walk"] else given["method"] or "two-counts"
+            shared |= {"method": named.replace("-", " ")}
             shared |= {"first_look": not given["all_samples"], **without_none(picked(given, "seconds"))}
             verdict = run_audit(target, statistic=statistic, **audit_arguments(given, identity), **shared)
     refuse_constant(verdict)

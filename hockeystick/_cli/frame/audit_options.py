@@ -271,7 +271,7 @@ def sequential_arguments(given: Given, target: Any, statistic: Any) -> Given:
     """
     from hockeystick.audits.targets.calling import Target
 
-    for name in ("bits", "attack", "checkpoint", "seconds", "all_samples", "coin_walk", *_WORKERS):
+    for name in ("bits", "attack", "checkpoint", "seconds", "all_samples", "coin_walk", "method", *_WORKERS):
         if given[name]:
             raise click.UsageError(f"--{name.replace('_', '-')} can't be combined with --sequential")
     if callable(statistic) and not Target.of(target).vectorised:

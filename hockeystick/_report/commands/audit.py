@@ -45,10 +45,17 @@ def _elsewhere(verdict: Result) -> bool:
     return bool((verdict["epsilon_tested"], verdict["delta_tested"]) != (verdict["epsilon_claimed"], verdict["delta"]))
 
 
+def _tested_at(verdict: Result) -> bool:
+    """Returns whether a page names another point: not where a coin walk has refuted the curve as a whole."""
+    return _elsewhere(verdict) and not (verdict.get("guesses") and verdict["outcome"] == "refuted")
+
+
 def _headline(result: Result) -> Mark:
     claim = f"({exact(result['epsilon_claimed'])}, {exact(result['delta'])})-differential privacy"
     false = f"the claim of {claim} is false"
-    if _elsewhere(result) and result["epsilon_lower"] <= result["epsilon_claimed"]:
+    if result.get("guesses") and result["epsilon_lower"] < result["epsilon_claimed"]:
+        false = f"the claimed curve through {claim} is false as a whole, at a point that the test does not name"
+    elif not result.get("guesses") and _elsewhere(result) and result["epsilon_lower"] <= result["epsilon_claimed"]:
         false = f"the claimed curve through {claim} is false, at another point"
     words = {
         "refuted": f"refuted: {false} (confidence level {exact(result['confidence'])})",
@@ -71,7 +78,8 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
     return (
         ("claimed", f"ε = {exact(result['epsilon_claimed'])} at δ = {exact(result['delta'])}"),
         *((("claimed curve", shorten(curve_words, 200)),) if (curve_words := result.get("claim")) else ()),
-        *((("tested at", f"{tested} (a point of the claimed curve)"),) if _elsewhere(result) else ()),
+        *((("tested at", f"{tested} (a point of the claimed curve)"),) if _tested_at(result) else ()),
+        *((("method", f"{result['method']}, because {result['why']}"),) if result.get("why") else ()),
         *_certified(result),
         ("measured", f"ε ≥ {lower(result['epsilon_lower'])} at δ = {exact(result['delta'])}"),
         ("confidence level", f"{exact(result['confidence'])}, jointly for all events and both directions"),
@@ -121,8 +129,6 @@ def _certified(result: Result) -> tuple[tuple[str, Cell], ...]:
 
 
 def _leak(result: Result) -> Cell:
-    if result.get("guesses"):
-        return "a coin walk does not test the bit patterns of the outputs"
     if result["float_leak"]:
         counted = "part of the verdict" if result["bits"] else "not part of the verdict without --bits"
         return Mark(f"the bit patterns of the outputs contradict the claim ({counted})", "doubt")

@@ -238,7 +238,7 @@ def test_a_sequential_verdict_with_an_invalid_field_is_refused(field, value):
 LATER = {"event_probability", "event_back", "count_back_p", "count_back_q", "versions"}
 LATER |= {"delta_lower", "planned", "level", "constant", "pair", "pairs"}
 LATER |= {"event_exact", "event_back_exact", "hint", "data"}
-LATER |= {"guesses", "right_guesses"}
+LATER |= {"guesses", "right_guesses", "method", "why"}
 """Fields that files of earlier versions lack."""
 
 

@@ -108,6 +108,10 @@ def test_several_pairs_are_audited_together_and_the_tested_one_is_named(folder: 
         (["--pair", "0", "1", "--sequential"], "--pair can't be combined with --sequential"),
         (["--pair", "0"], "'--pair' requires 2 arguments"),
         (["--d0", "0", "--d1", "1", "--coin-walk", "--sequential"], "--coin-walk can't be combined with --sequential"),
+        (
+            ["--d0", "0", "--d1", "1", "--method", "auto", "--sequential"],
+            "--method can't be combined with --sequential",
+        ),
     ],
 )
 def test_pairs_that_do_not_fit_are_refused(given: list[str], message: str) -> None:
@@ -118,7 +122,7 @@ def test_pairs_that_do_not_fit_are_refused(given: list[str], message: str) -> No
 
 
 @pytest.mark.statistical
-def test_a_coin_walk_counts_guesses_and_does_not_speak_of_bit_patterns(folder: Path) -> None:
+def test_a_coin_walk_counts_guesses(folder: Path) -> None:
     """Epsilon is 2: the power is above 0.999."""
     result = audit("mymech:half_noise", "--coin-walk", "--samples", "600", "--json", "out.json")
 
@@ -126,7 +130,17 @@ def test_a_coin_walk_counts_guesses_and_does_not_speak_of_bit_patterns(folder: P
     saved = strict_json((folder / "out.json").read_text())
     assert 0 < saved["right_guesses"] <= saved["guesses"] <= 1200
     words = " ".join(result.stdout.split())
-    assert f"{saved['right_guesses']} of {saved['guesses']} rightly" in words and "no leak found" not in words
+    assert f"{saved['right_guesses']} of {saved['guesses']} rightly" in words
+
+
+@pytest.mark.statistical
+def test_the_method_is_chosen_and_the_report_says_why(folder: Path) -> None:
+    """Epsilon is 2: the power is above 0.999."""
+    result = audit("mymech:half_noise", "--method", "auto", "--samples", "600", "--json", "out.json")
+
+    assert result.exit_code == 1, result.stderr
+    assert strict_json((folder / "out.json").read_text())["method"] == "coin walk"
+    assert "coin walk, because it puts no outputs aside" in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize("output", ["None", "0.5"])
