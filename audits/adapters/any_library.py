@@ -8,6 +8,7 @@ from typing import Any
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.adapters import diffprivlib, opendp, pydp
 from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch
+from hockeystick.audits.adapters.opendp_contexts import context_query, is_query
 
 _LIBRARIES: dict[str, tuple[Callable[..., Adapted | AdaptedBatch], frozenset[str]]] = {
     "opendp": (opendp.measurement, frozenset({"distance", "delta", "coordinatewise"})),
@@ -19,7 +20,8 @@ _LIBRARIES: dict[str, tuple[Callable[..., Adapted | AdaptedBatch], frozenset[str
 def adapt(target: Any, *, neighbours: object = None, **options: Any) -> Adapted | AdaptedBatch:
     """Returns another library's mechanism as a target, with its claim and a pair of neighbouring data sets.
 
-    The known libraries are OpenDP (:func:`hockeystick.audits.adapters.opendp.measurement`), diffprivlib
+    The known libraries are OpenDP (:func:`hockeystick.audits.adapters.opendp.measurement`; for a query of a context,
+    :func:`hockeystick.audits.adapters.opendp_contexts.context_query`), diffprivlib
     (:func:`hockeystick.audits.adapters.diffprivlib.mechanism`) and PyDP
     (:func:`hockeystick.audits.adapters.pydp.algorithm`). Training with Opacus is not a single object: see
     :func:`hockeystick.audits.adapters.opacus.dp_sgd`. No library is imported that the target does not use.
@@ -44,6 +46,8 @@ def adapt(target: Any, *, neighbours: object = None, **options: Any) -> Adapted 
         library = base.__module__.partition(".")[0]
         if library in _LIBRARIES:
             make, known = _LIBRARIES[library]
+            if library == "opendp" and is_query(target):
+                make, known = context_query, frozenset({"delta"})
             if unknown := sorted(options.keys() - known):
                 remedy = f"give {', '.join(sorted(known))}" if known else "it has none but neighbours"
                 raise InvalidArgumentError(unknown[0], options[unknown[0]], f"is not an option of {library}", remedy)

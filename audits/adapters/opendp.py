@@ -46,7 +46,7 @@ def measurement(
         the distance.
       UnsupportedEventError: the measure has no curve.
     """
-    claim = _claim(target, distance, probability("delta", delta))
+    claim = claim_of(*mapped(target, distance), probability("delta", delta))
     domain = target.input_domain
     found = _canonical(target, distance, coordinatewise) if neighbours is None else pair(neighbours)
     for value in found:
@@ -54,7 +54,7 @@ def measurement(
     name = f"opendp {importlib.metadata.version('opendp')}, {domain} to {target.output_measure}"
     if coordinatewise:
         return AdaptedBatch(name, lambda data, rng, runs: _coordinates(target, data, runs), claim, found)
-    return Adapted(name, lambda data, rng: _plain(target(data)), claim, found)
+    return Adapted(name, lambda data, rng: plain(target(data)), claim, found)
 
 
 def _coordinates(target: Any, value: Any, runs: int) -> Any:
@@ -64,7 +64,7 @@ def _coordinates(target: Any, value: Any, runs: int) -> Any:
     return outputs
 
 
-def _plain(output: Any) -> Any:
+def plain(output: Any) -> Any:
     """Returns a vector of numbers as an array, which is faster to read; any other output unchanged."""
     if isinstance(output, list) and output and len({type(x) for x in output}) == 1 and type(output[0]) in (int, float):
         return np.array(output)
@@ -107,8 +107,12 @@ class _Profile:
         return float(self.profile.delta(epsilon))
 
 
-def _claim(target: Any, distance: object, delta: float) -> Claim:
-    measure, cost = mapped(target, distance)
+def claim_of(measure: str, cost: Any, delta: float) -> Claim:
+    """Returns the claim that a cost in a measure makes.
+
+    Raises:
+      UnsupportedEventError: the measure has no curve.
+    """
     if measure.startswith("SmoothedMaxDivergence"):
         return Claim.curve(_Profile(cost), delta)  # the whole curve; an event would have some of its points
     event = event_of(measure, cost)

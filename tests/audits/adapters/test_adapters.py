@@ -451,6 +451,6 @@ def test_training_that_cannot_be_audited_is_refused() -> None:
 def test_outputs_of_a_measurement_are_checked() -> None:
     with pytest.raises(TargetError, match="target returned shape .* for 5 coordinates"):
         opendp._coordinates(lambda values: np.zeros((len(values), 2)), 1.0, 5)
-    assert opendp._plain([1, 2]).tolist() == [1, 2]
+    assert opendp.plain([1, 2]).tolist() == [1, 2]
     for mixed in ([1, 2.0], [True, False], [], "text", 3.0):
-        assert opendp._plain(mixed) is mixed
+        assert opendp.plain(mixed) is mixed
