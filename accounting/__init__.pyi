@@ -81,6 +81,9 @@ from .events.noise.gaussian_mixture import MixtureOfGaussians as MixtureOfGaussi
 from .events.noise.integer_noise import DiscreteGaussian as DiscreteGaussian
 from .events.noise.integer_noise import DiscreteLaplace as DiscreteLaplace
 from .events.noise.integer_noise import Skellam as Skellam
+from .events.noise.participations import ParticipationSensitivity as ParticipationSensitivity
+from .events.noise.participations import cyclic_patterns as cyclic_patterns
+from .events.noise.participations import participation_sensitivity as participation_sensitivity
 from .events.noise.staircase import Staircase as Staircase
 from .events.noise.tabulated_noise import IntegerNoise as IntegerNoise
 from .events.sampling.allocation import RandomAllocation as RandomAllocation
@@ -93,6 +96,12 @@ from .events.sampling.coins import secret_assignment as secret_assignment
 from .events.sampling.poisson import PoissonSampled as PoissonSampled
 from .events.sampling.replace_one import PoissonSampledReplace as PoissonSampledReplace
 from .events.sampling.replace_one import SampledWithoutReplacement as SampledWithoutReplacement
+from .events.sampling.sampled_matrices import RecordByRecord as RecordByRecord
+from .events.sampling.sampled_matrices import banded_matrix_mechanism as banded_matrix_mechanism
+from .events.sampling.sampled_matrices import (
+    min_separated_matrix_mechanism as min_separated_matrix_mechanism,
+)
+from .events.sampling.sampled_matrices import retention as retention
 from .events.sampling.shuffled import Shuffled as Shuffled
 from .events.sampling.shuffled_batches import ShuffledBatches as ShuffledBatches
 from .events.sampling.truncated_poisson import TruncatedPoissonSampled as TruncatedPoissonSampled

@@ -11,9 +11,12 @@ from hockeystick.accounting.events.basic.given_curves import GaussianDP
 from hockeystick.accounting.events.basic.group_steps import Chain
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.sampling.allocation import RandomAllocation
+from hockeystick.accounting.events.sampling.sampled_matrices import RecordByRecord
 from hockeystick.accounting.events.sampling.shuffled_batches import ShuffledBatches
 from hockeystick.accounting.losses import optimal_composition
 from hockeystick.accounting.numerics.directed_rounding import U
+
+_RESTATED = (RandomAllocation, RecordByRecord, ShuffledBatches)
 
 
 def one_step(event: PrivacyEvent) -> PrivacyEvent:
@@ -21,7 +24,7 @@ def one_step(event: PrivacyEvent) -> PrivacyEvent:
 
     Groups alone tell them apart.
     """
-    if isinstance(event, (RandomAllocation, ShuffledBatches)) and (stated := event.restated()) is not event:
+    if isinstance(event, _RESTATED) and (stated := event.restated()) is not event:
         return one_step(stated)
     if isinstance(event, Chain) and event.length == 1:
         return one_step(event.event)

@@ -32,6 +32,7 @@ from hockeystick.accounting.events.noise.correlated_noise import (
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
 from hockeystick.accounting.events.noise.integer_noise import DiscreteGaussian, DiscreteLaplace, Skellam
+from hockeystick.accounting.events.noise.participations import cyclic_patterns, participation_sensitivity
 from hockeystick.accounting.events.noise.staircase import Staircase
 from hockeystick.accounting.events.noise.tabulated_noise import IntegerNoise
 from hockeystick.accounting.events.sampling.allocation import RandomAllocation
@@ -45,6 +46,11 @@ from hockeystick.accounting.events.sampling.coins import (
 )
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.events.sampling.sampled_matrices import (
+    RecordByRecord,
+    banded_matrix_mechanism,
+    min_separated_matrix_mechanism,
+)
 from hockeystick.accounting.events.sampling.shuffled import Shuffled
 from hockeystick.accounting.events.sampling.shuffled_batches import ShuffledBatches
 from hockeystick.accounting.events.sampling.truncated_poisson import (
@@ -92,6 +98,7 @@ __all__ = [
     "PureDP",
     "RandomAllocation",
     "RandomizedResponse",
+    "RecordByRecord",
     "RenyiCurve",
     "RepeatAndSelect",
     "ReportNoisyMax",
@@ -107,13 +114,17 @@ __all__ = [
     "UnaryEncoding",
     "VisibleMixture",
     "assignment",
+    "banded_matrix_mechanism",
     "chain",
     "compose",
+    "cyclic_patterns",
     "fixed_epochs",
     "gumbel_top",
     "matrix_mechanism",
     "matrix_sensitivity",
+    "min_separated_matrix_mechanism",
     "parallel",
+    "participation_sensitivity",
     "public_coin_gaussian",
     "secret_assignment",
     "sparse_vector",

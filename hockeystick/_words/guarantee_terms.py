@@ -21,6 +21,7 @@ from hockeystick.accounting import (
     PoissonSampledReplace,
     PrivacyEvent,
     RandomAllocation,
+    RecordByRecord,
     SampledWithoutReplacement,
     Shuffled,
     ShuffledBatches,
@@ -105,6 +106,8 @@ def _samples(event: PrivacyEvent) -> Iterator[str]:
             yield f"{event.n} reports of as many persons, published by a trusted shuffler"
         case RandomAllocation():
             yield f"a random {event.chosen} of {event.steps} steps for each record"
+        case RecordByRecord():
+            yield "participations of a record that share no row of the encoder"
         case ShuffledBatches():
             yield f"batches of a shuffled list, {event.steps} a pass, charged without amplification"
         case MixtureOfGaussians():

@@ -6,18 +6,21 @@ a filter is an exact sum. The decoder belongs to the encoder as stored.
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike
 
+from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.events.noise.correlated_noise import matrix_sensitivity
+from hockeystick.accounting.events.noise.participations import participation_sensitivity
 from hockeystick.mechanisms.contract import arguments
 
 Workload = Literal["prefix_sums", "stream"]
@@ -30,11 +33,23 @@ _DENSE = 2048  # steps up to which an encoder without structure is a dense matri
 _FILTERED = 64  # coefficients up to which a recursion is faster than a Fourier transform
 
 
+class RunningFilter(Protocol):
+    """The state of a filter C and its inverse, step by step; both are as secret as the contributions."""
+
+    def encode(self, contribution: IntArray) -> IntArray:
+        """Returns the next row of C·x in multiples of ``UNIT``, for the next contribution in whole numbers."""
+
+    def decode(self, noisy: FloatArray) -> FloatArray:
+        """Returns the next row of C⁻¹·y, for the next noisy measurement."""
+
+
 class Factorisation(ABC):
     """A = B·C, with C of shape (measurements, steps) and B of shape (answers, measurements)."""
 
     __slots__ = ()
     steps: int
+    is_filter: ClassVar[bool] = True
+    """Whether C is lower triangular with equal entries on each diagonal."""
 
     @property
     @abstractmethod
@@ -47,11 +62,17 @@ class Factorisation(ABC):
         """The number of rows of B."""
 
     @abstractmethod
-    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns the largest L2 change of C·x by one record with contributions of norm at most 1; rounded up.
+    def participation_sensitivity(
+        self, *, participations: int = 1, separation: int = 1
+    ) -> accounting.ParticipationSensitivity:
+        """Returns the largest L2 change of C·x by one record with contributions of norm at most 1, and if it is exact.
 
-        See ``accounting.matrix_sensitivity``.
+        See ``accounting.participation_sensitivity``.
         """
+
+    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
+        """Returns the value of ``participation_sensitivity``."""
+        return self.participation_sensitivity(participations=participations, separation=separation).value
 
     @abstractmethod
     def variances(self) -> FloatArray:
@@ -63,7 +84,19 @@ class Factorisation(ABC):
 
     @abstractmethod
     def encode(self, contributions: IntArray) -> IntArray:
-        """Returns C·x in multiples of ``UNIT``, exact, for whole numbers x of shape (steps, entries)."""
+        """Returns C·x in multiples of ``UNIT``, off by ``rounding``, for whole numbers x of shape (steps, entries)."""
+
+    def rounding(self) -> float:
+        """Returns the most by which ``encode`` is off in an entry, in multiples of ``UNIT``, always downwards: 0."""
+        return 0.0
+
+    def running(self, shape: tuple[int, ...]) -> RunningFilter:
+        """Returns the state of a running release, before the first step, for contributions of ``shape``.
+
+        Raises:
+          InvalidArgumentError: the encoder is not a filter.
+        """
+        raise InvalidArgumentError("factorisation", self, "needs all steps at once", "use a Toeplitz factorisation")
 
     @abstractmethod
     def apply(self, contributions: FloatArray) -> FloatArray:
@@ -93,7 +126,8 @@ class Factorisation(ABC):
         return reach * math.sqrt(float(self.variances().mean()))
 
 
-def _steps(value: int) -> int:
+def check_steps(value: int) -> int:
+    """Returns the parameter ``steps``, an integer from 1 to 2^24."""
     return validate.integer("steps", value, low=1, high=2**24)
 
 
@@ -107,7 +141,8 @@ def _coefficients(values: ArrayLike) -> tuple[float, ...]:
     return tuple((rounded + 0.0).tolist())
 
 
-def _workload(value: Workload) -> Workload:
+def check_workload(value: Workload) -> Workload:
+    """Returns the parameter ``workload``."""
     if value not in ("prefix_sums", "stream"):
         raise InvalidArgumentError("workload", value, "is unknown", "use 'prefix_sums' or 'stream'")
     return value
@@ -130,9 +165,9 @@ class Toeplitz(Factorisation):
         than ``steps``, or c₀ ≤ 0.
     """
 
-    steps: int = field(converter=_steps)
+    steps: int = field(converter=check_steps)
     coefficients: tuple[float, ...] = field(converter=_coefficients)
-    workload: Workload = field(default="prefix_sums", converter=_workload, kw_only=True)
+    workload: Workload = field(default="prefix_sums", converter=check_workload, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if len(self.coefficients) > self.steps:
@@ -157,35 +192,39 @@ class Toeplitz(Factorisation):
         column[: len(self.coefficients)] = self.coefficients
         return np.asarray(linalg.toeplitz(column, np.zeros(self.steps)))
 
-    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
-        """Returns the largest L2 change of C·x by one record; rounded up.
+    def participation_sensitivity(
+        self, *, participations: int = 1, separation: int = 1
+    ) -> accounting.ParticipationSensitivity:
+        """Returns the largest L2 change of C·x by one record, and whether it is exact; rounded up.
 
         It is exact in three cases: for one participation (the first column is the longest); if the coefficients are
         ≥ 0 and don't increase (the steps 0, s, 2s, … are worst for separation s: Kalinin & Lampert 2024, Thm 2); and if
-        columns that are ``separation`` apart share no row. Otherwise it is the bound ``accounting.matrix_sensitivity``.
+        columns that are ``separation`` apart share no row. In up to 2048 steps it is otherwise that of
+        ``accounting.participation_sensitivity``, and in more steps that of the decreasing majorant, a bound.
 
         Raises:
-          InvalidArgumentError: an argument is not an integer ≥ 1, or none of the cases applies in more than 2048 steps.
+          InvalidArgumentError: an argument is not an integer ≥ 1.
         """
         count = validate.integer("participations", participations, low=1)
         gap = validate.integer("separation", separation, low=1)
         count, whole = min(count, -(-self.steps // gap)), self._whole()
+        majorant = list(itertools.accumulate(reversed([abs(c) for c in whole]), max))[::-1]
+        exact, method = True, "decreasing-filter"
         if count == 1 or len(whole) <= gap:
+            method = "longest-column" if count == 1 else "disjoint-columns"
             square = sum(c * c * min(count, 1 + (self.steps - 1 - j) // gap) for j, c in enumerate(whole))
-        elif all(a >= b for a, b in zip(whole, [*whole[1:], 0], strict=True)):
+        elif majorant != whole and self.steps <= _DENSE:
+            return participation_sensitivity(self.matrix(), participations=count, separation=gap)
+        else:
+            if majorant != whole:
+                exact, method = False, "decreasing-majorant"
             moved = np.zeros(self.steps, dtype=object)  # exact
             for first in range(0, count * gap, gap):
-                column = whole[: self.steps - first]
+                column = majorant[: self.steps - first]
                 moved[first : first + len(column)] += column
             square = sum(int(m) ** 2 for m in moved)
-        elif self.steps <= _DENSE:
-            return matrix_sensitivity(self.matrix(), participations=count, separation=gap)
-        else:
-            raise InvalidArgumentError(
-                "separation", gap, f"is below the band {len(whole)} in {self.steps} steps", "use fewer coefficients"
-            )
         # The integer as a float, its root and the product: 2.5 of the 8 U; ``UNIT`` is a power of 2.
-        return math.sqrt(square) * UNIT * (1 + 2.0**-50)
+        return accounting.ParticipationSensitivity(math.sqrt(square) * UNIT * (1 + 2.0**-50), exact, method)
 
     def _whole(self) -> list[int]:
         return [int(c / UNIT) for c in self.coefficients]
@@ -206,6 +245,9 @@ class Toeplitz(Factorisation):
             if c:
                 found[j:] += c * contributions[: self.steps - j]
         return found
+
+    def running(self, shape: tuple[int, ...]) -> RunningFilter:
+        return _RunningTaps(self)
 
     def apply(self, contributions: FloatArray) -> FloatArray:
         return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
@@ -228,6 +270,30 @@ class Toeplitz(Factorisation):
         if self.workload == "prefix_sums":
             errors = np.diff(errors, axis=1, prepend=0.0)
         return np.asarray(np.einsum("td,rtd->r", back, errors))
+
+
+class _RunningTaps:
+    """As many contributions and estimates as there are coefficients, the latest first."""
+
+    def __init__(self, factorisation: Toeplitz) -> None:
+        self._coefficients = factorisation.coefficients
+        self._past: deque[IntArray] = deque(maxlen=max(1, len(self._coefficients) - 1))
+        self._estimates: deque[FloatArray] = deque(maxlen=max(1, len(self._coefficients) - 1))
+
+    def encode(self, contribution: IntArray) -> IntArray:
+        found = int(self._coefficients[0] / UNIT) * contribution
+        for c, past in zip(self._coefficients[1:], self._past, strict=False):
+            found = found + int(c / UNIT) * past
+        self._past.appendleft(contribution)
+        return np.asarray(found)
+
+    def decode(self, noisy: FloatArray) -> FloatArray:
+        estimate = noisy
+        for c, earlier in zip(self._coefficients[1:], self._estimates, strict=False):
+            estimate = estimate - c * earlier
+        estimate = estimate / self._coefficients[0]
+        self._estimates.appendleft(estimate)
+        return np.asarray(estimate)
 
 
 @lru_cache(maxsize=32)
@@ -261,6 +327,7 @@ class Dense(Factorisation):
         steps, or no decoder is given and C does not determine the prefix sums.
     """
 
+    is_filter = False
     encoder: FloatArray = field(converter=_encoder)
     decoder: Any = field(default=None, converter=_decoder)
 
@@ -297,8 +364,10 @@ class Dense(Factorisation):
     def answers(self) -> int:
         return len(self.decoder)
 
-    def sensitivity(self, *, participations: int = 1, separation: int = 1) -> float:
-        return matrix_sensitivity(self.encoder, participations=participations, separation=separation)
+    def participation_sensitivity(
+        self, *, participations: int = 1, separation: int = 1
+    ) -> accounting.ParticipationSensitivity:
+        return participation_sensitivity(self.encoder, participations=participations, separation=separation)
 
     def variances(self) -> FloatArray:
         return np.asarray((self.decoder**2).sum(axis=1))

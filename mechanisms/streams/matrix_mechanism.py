@@ -9,7 +9,8 @@ that C = u·K exactly.
 
 1. Every contribution is rounded to a whole number n of steps g, and clipped so that no sum can overflow. One record
    moves its contribution, of d entries, by at most sensitivity/g + √d steps, as rounding moves an entry by half a step.
-2. K·n is exact in 64-bit integers. So, over the whole stream, one record moves it by at most S·(sensitivity/g + √d)/u
+2. K·n is exact in 64-bit integers (``BufferedToeplitz`` is off by a known number of units, by which S·(…)/u below is
+   raised). So, over the whole stream, one record moves it by at most S·(sensitivity/g + √d)/u
    in L2, where S is the sensitivity of C for the steps in which a record may participate: ``Factorisation.sensitivity``
    bounds C times any vectors of norm at most 1 at these steps, here the rounded moves.
 3. Discrete Gaussian noise Z is added, with the scale at which ``noise_on_a_grid`` bounds the cost of an additive
@@ -26,7 +27,6 @@ entries.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
@@ -44,7 +44,7 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger
 from hockeystick.mechanisms.streams import step_mechanism
-from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, Toeplitz
+from hockeystick.mechanisms.streams.factor_encoders import UNIT, Factorisation, RunningFilter
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
 
 
@@ -181,7 +181,7 @@ class MatrixMechanism(StepMechanism):
         """
         a = self.factorisation
         times, first = min(self.participations, -(-a.steps // self.separation)), 0
-        if not isinstance(a, Toeplitz):
+        if not a.is_filter:
             arguments.array_length("steps", a.steps, a.steps**2)
             moved = a.encode(np.eye(a.steps, dtype=np.int64)).astype(float)
             room = a.steps - (times - 1) * self.separation  # starts that leave room for the others
@@ -213,13 +213,11 @@ class MatrixMechanism(StepMechanism):
         The cost of the whole stream is recorded here, before anything is drawn. The arguments are those of ``release``.
 
         Raises:
-          InvalidArgumentError: the encoder is not a filter (``Toeplitz``), or ``release`` refuses an argument.
+          InvalidArgumentError: the encoder is not a filter (``Toeplitz``, ``BufferedToeplitz``), or ``release`` refuses
+            an argument.
         """
-        if not isinstance(self.factorisation, Toeplitz):
-            raise InvalidArgumentError(
-                "factorisation", self.factorisation, "needs all steps at once", "use a Toeplitz factorisation"
-            )
         zeros, source = arguments.zeros(shape), check_noise(noise)
+        self.factorisation.running(zeros.shape)  # refuses encoders that are no filters, before anything is recorded
         scale, step = self._on_grid(zeros.size)
         return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
 
@@ -239,9 +237,12 @@ class MatrixMechanism(StepMechanism):
     def _on_grid(self, width: int) -> tuple[float, float]:
         """The scale of the noise in units of 2^-16 steps of the grid, and the step."""
         d, reach = max(1, width), self._reach
+        # What ``encode`` is off by, in all entries of both streams, in units of √d steps of the grid.
+        off = UNIT * self.factorisation.rounding() * math.sqrt(self.factorisation.measurements)
         fine = 16 * noise_on_a_grid.gaussian_grid(2.0**12 * self.scale, self.sensitivity, d)
+        fine = math.ldexp(fine, -max(0, math.frexp(off)[1]))
         step = self.grid or max(fine, math.ldexp(1.0, math.frexp(self.scale)[1] - 35))  # noise of up to 2^52 steps
-        moved = reach * (self.sensitivity + math.sqrt(d) * step) * (1 + 2.0**-50)
+        moved = (reach * (self.sensitivity + math.sqrt(d) * step) + off * math.sqrt(d) * step) * (1 + 2.0**-50)
         raised = self.scale * (moved / (reach * self.sensitivity)) * (1 + 2.0**-50)
         return noise_on_a_grid.gaussian_scale(raised, moved, step * UNIT, self.factorisation.measurements * d), step
 
@@ -254,9 +255,10 @@ class MatrixMechanism(StepMechanism):
 class MatrixStream(RunningSteps[MatrixMechanism]):
     """A running release of a ``MatrixMechanism``: it takes one contribution after the other and returns the answers.
 
-    It stores as many rounded contributions and noisy estimates as the encoder has coefficients. The former are as
-    secret as the data. It can be pickled and continued later; continuing *twice* from one copy publishes two draws of
-    noise for the same step, which the recorded cost does not cover.
+    It stores as many rounded contributions and noisy estimates as the encoder has coefficients, or an array of each
+    kind for each buffer (``BufferedToeplitz``). The former are as secret as the data. It can be pickled and continued
+    later; continuing *twice* from one copy publishes two draws of noise for the same step, which the recorded cost does
+    not cover.
 
     Attributes:
       mechanism: the mechanism.
@@ -271,12 +273,12 @@ class MatrixStream(RunningSteps[MatrixMechanism]):
       ([102, 305, 404], 3)
     """
 
-    _past: deque[IntArray] = field(factory=deque, init=False, repr=False)  # the latest first
-    _estimates: deque[FloatArray] = field(factory=deque, init=False, repr=False)
+    _state: RunningFilter = field(init=False, repr=False)
     _total: FloatArray = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._total = arguments.zeros(self.shape)
+        self._state = self.mechanism.factorisation.running(self.shape)
 
     def add(self, contribution: ArrayLike) -> Any:
         """Returns the answer of this step: a float, or an array of ``shape``.
@@ -286,21 +288,10 @@ class MatrixStream(RunningSteps[MatrixMechanism]):
             is unchanged.
         """
         a, value = self.mechanism.factorisation, self._next(contribution)
-        assert isinstance(a, Toeplitz)
-        coefficients = a.coefficients
-        self._past.appendleft(self.mechanism._whole(value, self._step))
-        noisy = self._noise.gaussian(self._scale, value.size).reshape(self.shape)
-        for c, past in zip(coefficients, self._past, strict=False):
-            noisy = noisy + int(c / UNIT) * past
-        estimate = noise_on_a_grid.values(np.asarray(noisy), self._step * UNIT)
-        for c, earlier in zip(coefficients[1:], self._estimates, strict=False):
-            estimate = estimate - c * earlier
-        estimate = estimate / coefficients[0]
-        self._estimates.appendleft(estimate)
-        for queue in (self._past, self._estimates):
-            while len(queue) > len(coefficients) - 1:
-                queue.pop()
+        noise = self._noise.gaussian(self._scale, value.size).reshape(self.shape)
+        noisy = noise + self._state.encode(self.mechanism._whole(value, self._step))
+        estimate = self._state.decode(noise_on_a_grid.values(np.asarray(noisy), self._step * UNIT))
         self.done += 1
         self._total = self._total + estimate
-        found = np.asarray(self._total if a.workload == "prefix_sums" else estimate)
+        found = np.asarray(self._total if getattr(a, "workload", "") == "prefix_sums" else estimate)
         return found.copy() if self.shape else float(found)

@@ -142,6 +142,8 @@ NESTED: list[PrivacyEvent] = [
     c.RandomAllocation(6, 1, c.Gaussian(1.0)),
     c.RandomAllocation(5, 2, c.Laplace(2.0), "removal"),
     c.RandomAllocation(7, 1, c.ApproximateDP(1.0, 1e-5), "addition"),
+    c.RecordByRecord(compose((c.PoissonSampled(0.1, c.Gaussian(2.0)), 5))),
+    c.RecordByRecord(c.Laplace(2.0)),
     c.ShuffledBatches(3, 10, c.Gaussian(2.0)),
     c.ShuffledBatches(2, 5, c.Laplace(2.0)),
     c.PoissonSampledReplace(0.1, c.Gaussian(1.0)),

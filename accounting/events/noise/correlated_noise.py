@@ -13,18 +13,17 @@ One record may contribute to several steps, each time a value of norm at most 1 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from scipy import linalg
 
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import NO_EVENT, Array, PrivacyEvent
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
+from hockeystick.accounting.events.noise.participations import checked_pattern, fullest, participation_sensitivity
 from hockeystick.accounting.numerics.directed_rounding import U
 
 Noise = Literal["gaussian", "laplace"]
@@ -84,12 +83,8 @@ def matrix_sensitivity(
 ) -> float:
     """Returns the sensitivity of ``encoder @ x`` to one record whose contributions each have norm at most 1.
 
-    With G = CᵀC, a set of steps π moves it by at most √(Σ_{i,j∈π} |G_ij|) in L2, with equality if G has no negative
-    entry (Choquette-Choo, McMahan, Rush & Thakurta 2023), and by at most Σ_{i∈π} ‖C_i‖₁ in L1. Over all sets with a
-    minimal separation, each step i is charged the largest Σ_j |G_ij| over the sets that hold it. That is exact if steps
-    at least ``separation`` apart share no measurement (banded C), and an upper bound otherwise. It is also exact for a
-    filter with decreasing coefficients, such as the square root of the prefix sums, for which the steps 0,
-    ``separation``, 2·``separation``, ... are worst (Kalinin & Lampert 2024, Thm 2).
+    In L2 it is the value of ``participation_sensitivity``, which also tells whether it is exact. In L1, a set of steps
+    π moves it by at most Σ_{i∈π} ‖C_i‖₁.
 
     Args:
       encoder: shape (measurements, steps).
@@ -111,31 +106,27 @@ def matrix_sensitivity(
       >>> round(matrix_sensitivity(sums), 3), round(matrix_sensitivity(sums, patterns=twice), 3)
       (2.449, 3.873)
     """
+    if norm == "l2":
+        return participation_sensitivity(
+            encoder, participations=participations, separation=separation, patterns=patterns
+        ).value
+    if norm != "l1":
+        raise InvalidArgumentError("norm", norm, "is unknown", "use 'l1' or 'l2'")
     c = validate.array("encoder", encoder, ndim=2, low=-1e50, high=1e50)
     count = validate.integer("participations", participations, low=1)
     gap = validate.integer("separation", separation, low=1)
-    if norm not in ("l1", "l2"):
-        raise InvalidArgumentError("norm", norm, "is unknown", "use 'l1' or 'l2'")
     if not c.size:
         return 0.0
     steps: int = c.shape[1]
-    # Sums over rows and over steps: each term is off by U for each term before it. Squares, roots and products: 4 U.
-    slack = 1.0 + 4 * U * float(len(c) + steps + 4)
-    cost = _l1_costs(c) if norm == "l1" else _overlaps(c)
-    if patterns is not None:
-        if count != 1 or gap != 1:
-            raise InvalidArgumentError("patterns", patterns, "can't be combined with participations or separation")
-        best = max((_of_pattern(cost, _pattern(p, steps)) for p in patterns), default=0.0)
-    elif count == 1:
-        best = float(np.diagonal(cost).max())
+    lengths = np.abs(c).sum(axis=0)
+    if patterns is None:
+        best = fullest(lengths, min(count, -(-steps // gap)), gap)[-1]
+    elif count != 1 or gap != 1:
+        raise InvalidArgumentError("patterns", patterns, "can't be combined with participations or separation")
     else:
-        count = min(count, -(-steps // gap))
-        if norm == "l2" and _is_decreasing_filter(c):
-            best = _of_pattern(cost, list(range(0, count * gap, gap)))
-        else:
-            shares = np.array([_fullest_with(cost[i], i, count, gap) for i in range(steps)])
-            best = _fullest(shares, count, gap)[-1]
-    return math.sqrt(best) * slack if norm == "l2" else best * slack
+        best = max((float(lengths[checked_pattern(p, steps)].sum()) for p in patterns), default=0.0)
+    # Sums over rows and over steps: each term is off by U for each term before it.
+    return best * (1.0 + 4 * U * float(len(c) + steps + 4))
 
 
 def fixed_epochs(steps: int, epochs: int) -> tuple[tuple[int, ...], ...]:
@@ -243,51 +234,3 @@ def _kind(noise: str) -> type[Gaussian] | type[Laplace]:
     if noise not in _NOISES:
         raise InvalidArgumentError("noise", noise, "is unknown", "use 'gaussian' or 'laplace'")
     return _NOISES[noise]
-
-
-def _overlaps(c: Array) -> Array:
-    """Returns |CᵀC|, plus a bound on the rounding of each entry that is not certainly zero."""
-    magnitude = np.abs(c)
-    touching = magnitude.T @ magnitude
-    # A sum of n products is off by at most n U times the sum of their absolute values, which is itself off by n U.
-    return np.asarray(np.abs(c.T @ c) + 2 * U * len(c) * touching)
-
-
-def _l1_costs(c: Array) -> Array:
-    return np.diag(np.abs(c).sum(axis=0))
-
-
-def _pattern(pattern: Iterable[int], steps: int) -> list[int]:
-    found = [validate.integer("patterns", step, low=0, high=steps - 1) for step in pattern]
-    if len(set(found)) != len(found):
-        raise InvalidArgumentError("patterns", found, "names a step twice")
-    return found
-
-
-def _of_pattern(cost: Array, pattern: list[int]) -> float:
-    return float(cost[np.ix_(pattern, pattern)].sum()) if pattern else 0.0
-
-
-def _fullest(values: Array, count: int, gap: int) -> list[float]:
-    """Returns the largest sums of at most 0, 1, ... ``count`` of ``values`` ≥ 0 at places ``gap`` or more apart."""
-    best = np.zeros(len(values) + gap)  # best[t + gap]: among the steps up to t
-    sums = [0.0]
-    for _ in range(count):
-        best = np.concatenate([np.zeros(gap), np.maximum.accumulate(values + best[: len(values)])])
-        sums.append(float(best[-1]))
-    return sums
-
-
-def _fullest_with(row: Array, step: int, count: int, gap: int) -> float:
-    """Returns the largest sum of at most ``count`` values ``gap`` or more apart that include row[step]."""
-    before = _fullest(row[: max(0, step - gap + 1)], count - 1, gap)
-    after = _fullest(row[step + gap :], count - 1, gap)
-    return float(row[step]) + max(before[k] + after[count - 1 - k] for k in range(count))
-
-
-def _is_decreasing_filter(c: Array) -> bool:
-    """Returns whether C is lower triangular Toeplitz with a nonincreasing first column ≥ 0."""
-    first = c[:, 0]
-    if len(c) != c.shape[1] or np.diff(first, append=0.0).max() > 0.0:
-        return False
-    return np.array_equal(c, linalg.toeplitz(first, np.zeros(len(first))))
