@@ -648,7 +648,7 @@ def _warnings(data: tuple[Any, Any], leaked: bool) -> list[str]:
         found.append("d0 and d1 are equal: no event can distinguish them, and the audit says nothing about privacy")
     if leaked:
         found.append(
-            "the bit patterns of the outputs refute the claim: floating-point noise leaks; audit with bits=True to let "
-            "them count, and release from a sampler that is safe in floating point"
+            "floating-point noise leaks: the low bits of the outputs tell the data sets apart, though the numbers do "
+            "not; publish outputs of a sampler that is safe in floating point instead, or let the bits count with bits=True"
         )
     return found

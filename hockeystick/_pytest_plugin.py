@@ -248,7 +248,7 @@ class Collector:
             output["hockeystick"] = seen
             return
         option = self._config.option
-        needed = self.reports or option.privacy_update or option.privacy_report
+        needed = self.reports or option.privacy_update or option.privacy_report or option.privacy_ledger
         lock = self._config.rootpath / (self._config.getini("privacy_lock") or "privacy.lock.json")
         if option.collectonly or not (needed or (self._ran and lock.exists())):
             return

@@ -119,6 +119,9 @@ def notes(summary: Summary) -> list[str]:
         found.append(f"{len(fresh)} audits have no number in {file}, which determines their levels: {UPDATE}")
     if summary.unchecked:
         found.append(f"{len(summary.unchecked)} locked budgets were not checked in this run ({reasons(summary)})")
+    ledger, used = summary.settings.ledger, {name for test in summary.tests for name, _ in test.audits}
+    if ledger is not None and EVIDENCE not in used and not summary.partial:
+        found.append(f"{ledger.name}: no test added evidence; only those that use the fixture privacy_evidence do")
     if summary.failed:
         found.append("the run fails for this reason")
     if summary.interrupted and not summary.settings.update:

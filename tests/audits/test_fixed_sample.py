@@ -215,7 +215,7 @@ def test_noise_in_floating_point_leaks_through_its_bits_only(confidence: float) 
     assert as_reals.outcome == "consistent"
     assert as_reals.float_leak
     assert len(as_reals.warnings) == 1
-    assert "bit patterns" in as_reals.warnings[0]
+    assert "low bits" in as_reals.warnings[0]
     assert as_bits.refuted
     assert as_bits.float_leak
     assert as_bits.epsilon_lower > 3

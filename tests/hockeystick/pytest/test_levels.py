@@ -222,6 +222,21 @@ def test_wrong(privacy_evidence):
 
 
 @pytest.mark.statistical
+def test_a_ledger_to_which_no_test_adds_is_named(pytester: pytest.Pytester) -> None:
+    audit = "\ndef test_it(privacy_audit):\n    privacy_audit(laplace, **PAIR, samples=2000)\n"
+    evidence = "\ndef test_it(privacy_evidence):\n    privacy_evidence(laplace, **PAIR, events=above, samples=60)\n"
+    note = "evidence.json: no test added evidence; only those that use the fixture privacy_evidence do"
+
+    for tests in (audit, "\ndef test_it():\n    pass\n"):
+        result = run(pytester, tests, "--privacy-ledger", "evidence.json")
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines([note])
+        assert not Path("evidence.json").exists()
+    run(pytester, evidence, "--privacy-ledger", "evidence.json").stdout.no_fnmatch_line(note)
+    run(pytester, audit).stdout.no_fnmatch_line(note)
+
+
+@pytest.mark.statistical
 def test_a_ledger_accumulates_evidence_over_runs(pytester: pytest.Pytester) -> None:
     for seed in range(20):
         result = run(pytester, GATHERING.replace("SEED", str(seed)), "--privacy-ledger", "evidence.json")

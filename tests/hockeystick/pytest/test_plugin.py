@@ -167,7 +167,7 @@ def test_notes_of_an_audit_are_warnings(pytester: pytest.Pytester) -> None:
         + """
     @pytest.mark.privacy(epsilon=1.0)
     def test_leak(privacy_audit):
-        with pytest.warns(FloatLeakWarning, match="bit patterns"):
+        with pytest.warns(FloatLeakWarning, match="low bits"):
             privacy_audit(laplace, neighbours=(0.0, 1.0))
 
     @pytest.mark.privacy(epsilon=1.0)
@@ -176,10 +176,16 @@ def test_notes_of_an_audit_are_warnings(pytester: pytest.Pytester) -> None:
             privacy_audit(laplace, neighbours=(1.0, 1.0))
         assert {warning.category for warning in caught} == {PrivacyAuditWarning}
 
+    @pytest.mark.privacy(epsilon=1.0)
+    @pytest.mark.filterwarnings("error")
+    def test_a_mechanism_that_releases_by_other_means(privacy_audit):
+        assert privacy_audit(hockeystick.mechanisms.Laplace(1.0)).float_leak
+
+    import hockeystick
     from hockeystick._pytest.audit_fixtures import FloatLeakWarning, PrivacyAuditWarning
     """
     )
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=2)
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=3)
 
 
 # --------------------------------------------------------------------------------------------------------- claims
