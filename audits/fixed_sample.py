@@ -649,6 +649,6 @@ def _warnings(data: tuple[Any, Any], leaked: bool) -> list[str]:
     if leaked:
         found.append(
             "floating-point noise leaks: the low bits of the outputs tell the data sets apart, though the numbers do "
-            "not; publish outputs of a sampler that is safe in floating point instead, or let the bits count with bits=True"
+            "not; publish outputs of a sampler that is safe in floating point, or let the bits count with bits=True"
         )
     return found
