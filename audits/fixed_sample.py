@@ -33,6 +33,7 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import Checkpoint, digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES, Draws, Progress
 from hockeystick.audits.drawing.first_outputs import FIRST_LOOK, FIRST_SHARE, FirstOutputs
+from hockeystick.audits.drawing.own_process import limited
 from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
@@ -81,6 +82,7 @@ def audit(
     statistic: Statistic | Literal["likelihood ratio"] | None = None,
     attack: Attack = "auto",
     method: Method = "two counts",
+    timeout: float | None = None,
     workers: int = 1,
     backend: str | None = None,
     address: str | None = None,
@@ -144,6 +146,9 @@ def audit(
         pairs it tests the last one. "auto" takes the one with the larger predicted power, and the verdict says why
         (``why``). Arguments decide, or what the first 2,000 outputs show; the last test counts others, at the level
         that the first look left. So the choice costs nothing of the level.
+      timeout: seconds that one call of the target may take. It then runs in a process of its own, which is ended where
+        a call hangs, in a loop of C too, or crashes; the error is a ``TargetError``, and a checkpoint keeps what was
+        drawn. The target and the data must be such that they can be pickled. Default: no limit, in this process.
       workers: number of processes that draw; -1 for all cores. Results do not depend on it.
       backend: a joblib backend, such as "dask"; default: local processes if there are several workers.
       address: address of a Dask scheduler.
@@ -157,8 +162,9 @@ def audit(
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       InvalidDataError: the sizes of the data sets contradict the relation; nothing was drawn.
       TargetError: the target raised in some runs, changed its input, returned outputs that can't be read, or stopped
-        giving values after a number of calls (:mod:`hockeystick.audits.drawing.late_nones`).
-      MissingExtraError: several workers without joblib, or "dask" without Dask.
+        giving values after a number of calls (:mod:`hockeystick.audits.drawing.late_nones`); or it took longer than
+        ``timeout``, or would have ended the program (``sys.exit``, ``os._exit``), also if exceptions are outputs.
+      MissingExtraError: several workers without joblib, ``timeout`` without cloudpickle, or "dask" without Dask.
       WorkerError: workers died repeatedly.
 
     Example:
@@ -183,7 +189,7 @@ def audit(
         for pair in pairs:
             check_sizes(pair, claim, target)
         options: dict[str, Any] = {"bits": bits, "exceptions_as_output": exceptions_as_output, "grid": grid}
-        options |= {"attack": attack, "statistic": statistic}
+        options |= {"attack": attack, "statistic": statistic, "timeout": timeout}
         options |= {"workers": workers, "backend": backend, "address": address}
         last: dict[str, Any] = {"seconds": seconds, "checkpoint": checkpoint}
         last |= {"identity": identity, "progress": progress, "method": method}
@@ -206,6 +212,7 @@ def audit(
         grid=grid,
         statistic=statistic,
         attack=attack,
+        timeout=timeout,
         workers=Workers(workers, backend, address),
     )
     if method == "coin walk" or (method == "auto" and not hindered and statistic is None):
@@ -285,7 +292,8 @@ def _walked(plan: _Plan, seed: int, method: Method, progress: Progress | None, s
         samples, planned = verdict.samples + found.drawn, verdict.planned + found.drawn
         return evolve(verdict, samples=samples, planned=planned, why=why)
     verdict = found.verdict
-    notes = notes_on(plan.target, repeats=repeats(plan.target, plan.data[0], seed, catch=plan.catch))
+    repeated = repeats(plan.target, plan.data[0], seed, catch=plan.catch, timeout=plan.timeout)
+    notes = notes_on(plan.target, repeats=repeated)
     warnings = notes + [CONSTANT] * verdict.constant + _warnings(plan.data, leaked=verdict.float_leak)
     sizes = tuple(map(in_short, plan.data))
     return evolve(verdict, warnings=tuple(warnings), data=sizes, why=why, seconds=time.perf_counter() - started)
@@ -347,6 +355,7 @@ class _Plan:
     statistic: Look | None
     attack: Attack
     catch: bool
+    timeout: float | None
     workers: Workers
 
     @classmethod
@@ -365,6 +374,7 @@ class _Plan:
         grid: float | None,
         statistic: object,
         attack: Attack,
+        timeout: float | None,
         workers: Workers,
     ) -> _Plan:
         """Checks the arguments of :func:`audit`; nothing is drawn."""
@@ -388,7 +398,7 @@ class _Plan:
             called = Target.of(with_statistics(target, data))
         return cls(
             target=target,
-            called=called,
+            called=limited(called, timeout),
             data=data,
             claim=known_claim,
             confidence=confidence,
@@ -401,6 +411,7 @@ class _Plan:
             statistic=look,
             attack=attack,
             catch=exceptions_as_output,
+            timeout=timeout,
             workers=workers,
         )
 
@@ -602,7 +613,7 @@ def _verdict(plan: _Plan, draws: Draws, result: _Result, *, seconds: float) -> V
     claim, choice, bound = plan.claim, result.choice, result.bound
     event, trials, level = choice.event, choice.trials, result.plan.alpha
     leaked = _leaks(result.plan, choice, result.counts)
-    repeated = repeats(plan.target, plan.data[0], draws.seed, catch=plan.catch)
+    repeated = repeats(plan.target, plan.data[0], draws.seed, catch=plan.catch, timeout=plan.timeout)
     notes = notes_on(plan.target, repeats=repeated) + [CONSTANT] * result.constant
     epsilon_tested, delta_tested = bound.tested
     return Verdict(

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 Fixture = TypeVar("Fixture")
 
 _MARKERS = (
-    "privacy(epsilon, delta=0.0, replay=False): the privacy claim of the test's mechanism, which the fixtures "
-    "privacy_audit and privacy_evidence try to refute, after a replay if replay=True (hockeystick)",
+    "privacy(epsilon, delta=0.0, replay=False, timeout=None): the privacy claim of the test's mechanism, which the "
+    "fixtures privacy_audit and privacy_evidence try to refute, after a replay if replay=True; timeout: seconds that a "
+    "call of the mechanism may take (hockeystick)",
     "privacy_replay(epsilon, delta=0.0): the privacy claim of the test's algorithm, which the fixture privacy_replay "
     "compares with its recorded calls (hockeystick)",
 )

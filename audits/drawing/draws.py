@@ -23,7 +23,7 @@ from hockeystick.audits.drawing.workers import Crew
 from hockeystick.audits.outputs.cells import Partition, as_seen
 from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Codebook, Table, read
-from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, refuse_raised, vectorised_size
+from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, error_text, refuse_raised, vectorised_size
 from hockeystick.audits.targets.statistic import Look
 from hockeystick.audits.targets.target_features import RATIO
 
@@ -100,7 +100,7 @@ class Source:
                     errors.append(stream.error)
             outputs.append((pair[0], pair[1]))
             values.append((Values.of(pair[0], call.runs), Values.of(pair[1], call.runs)))
-        error = _portable(errors[0]) if errors else None
+        error = portable(errors[0]) if errors else None
         return Drawn(calls, tuple(outputs), (raised[0], raised[1]), error, tuple(values))
 
 
@@ -128,11 +128,12 @@ class Counter:
         return evolve(drawn, outputs=()), counts
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
+    """Returns an error that can be pickled: itself, or else one with its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return RuntimeError(f"{type(error).__name__}: {error_text(error)}")
     return error
 
 

@@ -25,6 +25,7 @@ class Unchanged:
     """Both data sets as they were; data that can't be pickled, such as records of outputs, are not compared."""
 
     data: tuple[Any, Any] = field(repr=False)
+    names: tuple[str, str] = field(default=("d0", "d1"), kw_only=True)
     _before: tuple[bytes | None, bytes | None] = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -39,7 +40,7 @@ class Unchanged:
         for side, (now, before) in enumerate(zip(self.data, self._before, strict=True)):
             if before is not None and _pickled(now) != before and not _same(pickle.loads(before), now):
                 raise TargetError(
-                    f"target changes its input: d{side} is not what it was, so the outputs are of other "
+                    f"target changes its input: {self.names[side]} is not what it was, so the outputs are of other "
                     "data than those given; copy the data first, as in lambda data, rng: f(copy.deepcopy(data), rng)"
                 )
 

@@ -221,13 +221,14 @@ class Crew:
                 found.close()
 
 
-def packed(function: Any) -> bytes:
+def packed(function: Any, argument: str = "workers") -> bytes:
     """Returns a pickled function, including what it uses of modules that are not installed, which workers lack.
 
     Raises:
-      InvalidArgumentError: the function can't be pickled.
+      InvalidArgumentError: the function can't be pickled; ``argument`` is what needs that.
     """
-    cloudpickle = require("cloudpickle", "several workers", extra="parallel")
+    feature = "several workers" if argument == "workers" else f"{argument}="
+    cloudpickle = require("cloudpickle", feature, extra="parallel")
     alone = [module for name in _modules(function) if (module := sys.modules.get(name)) and not _installed(module)]
     for module in alone:
         cloudpickle.register_pickle_by_value(module)
@@ -235,7 +236,7 @@ def packed(function: Any) -> bytes:
         found: bytes = cloudpickle.dumps(function)
     except Exception as error:
         raise InvalidArgumentError(
-            "workers", type(error).__name__, f"need a target and data that can be pickled ({error})", "give workers=1"
+            argument, type(error).__name__, f"needs a target and data that can be pickled ({error})", "leave it out"
         ) from error
     finally:
         for module in alone:

@@ -100,6 +100,7 @@ def audit_with_search(
     confidence: float = 0.999,
     rng: int | np.random.Generator | None = None,
     exceptions_as_output: bool = False,
+    timeout: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -110,7 +111,7 @@ def audit_with_search(
     number of searched pairs; see the module's docstring.
 
     Args:
-      target, domain, claim, adjacency, group, samples_per_pair, rounds, exceptions_as_output: as in
+      target, domain, claim, adjacency, group, samples_per_pair, rounds, exceptions_as_output, timeout: as in
         :func:`hockeystick.audits.neighbours.search.search_neighbours`.
       search_samples: number of outputs that the search draws from each data set.
       samples: number of outputs that the audit of each finalist draws from each data set.
@@ -154,6 +155,7 @@ def audit_with_search(
         samples_per_pair=samples_per_pair,
         rounds=rounds,
         exceptions_as_output=exceptions_as_output,
+        timeout=timeout,
     )
     journal = None
     if checkpoint is not None:
@@ -176,6 +178,7 @@ def audit_with_search(
                 rng=child_seed(found.seed, _AUDITS, number),
                 confidence=1 - (1 - confidence) / len(pairs),
                 exceptions_as_output=exceptions_as_output,
+                timeout=timeout,
                 checkpoint=None if journal is None else _beside(journal.path),
                 progress=progress,
                 **options,

@@ -36,6 +36,7 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.checkpoint import digest
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
 from hockeystick.audits.drawing.late_nones import LateNones, Values
+from hockeystick.audits.drawing.own_process import limited
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.neighbours.domains import Domain
@@ -44,7 +45,15 @@ from hockeystick.audits.neighbours.pairs import NeighbourPair, known_group
 from hockeystick.audits.neighbours.proposals import Proposal, Proposals
 from hockeystick.audits.outputs.cells import as_seen
 from hockeystick.audits.outputs.reading import Codebook, Table, read
-from hockeystick.audits.targets.calling import Stream, Target, TargetError, child_seed, known_seed
+from hockeystick.audits.targets.calling import (
+    Stream,
+    Target,
+    TargetEndedError,
+    TargetError,
+    child_seed,
+    error_text,
+    known_seed,
+)
 
 _LEVEL = 0.1  # of each of the two bounds in a score
 _FLOOR = -1e3  # score of an event that was never seen
@@ -117,6 +126,7 @@ def search_neighbours(
     rounds: int = 4,
     rng: int | np.random.Generator | None = None,
     exceptions_as_output: bool = False,
+    timeout: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
@@ -136,6 +146,7 @@ def search_neighbours(
       rng: a seed, or a generator that draws one; default: a fresh seed.
       exceptions_as_output: as in :func:`hockeystick.audits.audit`. By default, a pair on which the target raises is
         set aside.
+      timeout: as in :func:`hockeystick.audits.audit`.
       checkpoint: a file that stores the progress of the search. If it exists, the search resumes from it, with the
         same result. The file is removed at the end. The target must be the same.
       progress: called as ``progress(done, total)`` with numbers of outputs, both data sets together.
@@ -144,7 +155,7 @@ def search_neighbours(
       InvalidArgumentError: an argument is outside its domain; nothing was drawn.
       NotNeighboursError: the domain made data sets that are not neighbours.
       TargetError: the target raised, or could not be read, on every pair; or, on any pair, it changed its input or
-        stopped giving values.
+        stopped giving values, took longer than ``timeout``, or would have ended the program.
       KeyboardInterrupt: the search was interrupted before any pair was rated; later, the best so far is returned.
 
     Example:
@@ -168,6 +179,7 @@ def search_neighbours(
         samples_per_pair=samples_per_pair,
         rounds=rounds,
         exceptions_as_output=exceptions_as_output,
+        timeout=timeout,
     )
     journal = None
     if checkpoint is not None:
@@ -204,6 +216,7 @@ class SearchPlan:
         samples_per_pair: int,
         rounds: int,
         exceptions_as_output: bool,
+        timeout: float | None = None,
     ) -> SearchPlan:
         """Returns the plan of a search.
 
@@ -216,7 +229,7 @@ class SearchPlan:
             )
         first = integer("samples_per_pair", samples_per_pair, low=MINIMUM_SAMPLES)
         return cls(
-            target=Target.of(target, catch=exceptions_as_output),
+            target=limited(Target.of(target, catch=exceptions_as_output), timeout),
             domain=domain,
             claim=claim,
             adjacency=adjacency,
@@ -399,6 +412,8 @@ class _Search:
             for side, table in enumerate(self._draw(candidate, rest)):
                 seen = next(as_seen([event.partition.view], table, candidate.book.layouts, None))
                 counts[side] += event.partition.count(*seen)
+        except TargetEndedError:
+            raise
         except TargetError as error:
             drawn = self.state.spent - before
             return Look(pair=candidate.number, mark=marked, size=size, drawn=drawn, error=str(error)), error
@@ -445,6 +460,6 @@ def require_outputs(stream: Stream) -> None:
       TargetError: it did; its last error is the cause.
     """
     if stream.error is not None:
-        text = " ".join(f"{type(stream.error).__name__}: {stream.error}".split())
+        text = " ".join(f"{type(stream.error).__name__}: {error_text(stream.error)}".split())
         message = f"target raised in {stream.raised} of {stream.drawn} runs on d{stream.side} ({text})"
         raise TargetError(message) from stream.error

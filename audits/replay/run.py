@@ -27,7 +27,14 @@ from hockeystick.audits.replay.verdict import (
     widened,
 )
 from hockeystick.audits.replay.watching import libraries, watched
-from hockeystick.audits.targets.calling import Target, TargetError, equal_data, known_seed
+from hockeystick.audits.targets.calling import (
+    Target,
+    TargetEndedError,
+    TargetError,
+    ends_refused,
+    equal_data,
+    known_seed,
+)
 
 PATHS = 20
 """The default number of paths in each order."""
@@ -173,7 +180,7 @@ class _Session:
         diverged, output = False, None
         found: list[Leaf] | None
         try:
-            with watched(tape):
+            with watched(tape), ends_refused():
                 output = strip(run_algorithm(self.call, data, RecordingGenerator(tape)), Noisy._see)
             found = None
         except Diverged:
@@ -182,6 +189,8 @@ class _Session:
             if isinstance(error, NotCoveredError):
                 raise NotCoveredError(_line(error), str(error)) from None
             found = self._raised(error, tape, side)
+        except TargetEndedError:
+            raise
         except Exception as error:
             found = self._raised(error, tape, side)
         unchanged(f"d{side}", before, data)

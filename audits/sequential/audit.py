@@ -20,6 +20,7 @@ from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import Progress
 from hockeystick.audits.drawing.late_nones import LateNones, Values
+from hockeystick.audits.drawing.own_process import limited
 from hockeystick.audits.drawing.repeated_draw import repeats
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
@@ -81,6 +82,7 @@ def sequential_audit(
     events: object = None,
     exceptions_as_output: bool = False,
     grid: float | None = None,
+    timeout: float | None = None,
     progress: Progress | None = None,
 ) -> SequentialVerdict:
     """Tries to refute a claim of differential privacy from as few samples as possible.
@@ -92,7 +94,7 @@ def sequential_audit(
     is found within some forty outputs.
 
     Args:
-      target, neighbours, exceptions_as_output, grid: as in :func:`hockeystick.audits.audit`.
+      target, neighbours, exceptions_as_output, grid, timeout: as in :func:`hockeystick.audits.audit`.
       claim: the claim to refute, in any form of :meth:`Claim.of`; default: the target's own event.
       alpha: false-alarm probability, in (0, 0.5).
       most_samples: largest number of outputs from each data set; at least 20. Default: 100,000, or all
@@ -126,6 +128,7 @@ def sequential_audit(
         events=events,
         exceptions_as_output=exceptions_as_output,
         grid=grid,
+        timeout=timeout,
     )
     return run.play(progress=progress)
 
@@ -148,6 +151,7 @@ class Run:
     grid: float | None
     lower: bool = True
     source: object = None
+    timeout: float | None = None
     game: Game = field(init=False)
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
@@ -170,6 +174,7 @@ class Run:
         exceptions_as_output: bool,
         grid: float | None,
         lower: bool = True,
+        timeout: float | None = None,
     ) -> Run:
         """Checks the arguments of :func:`sequential_audit`; nothing is drawn."""
         if claim is None and not callable(getattr(target, "event", None)):
@@ -186,7 +191,8 @@ class Run:
         if isinstance(events, str) and events == LIKELIHOOD_RATIO:
             called = Look.of(events, target, data).through(called)
             events = None
-        return cls(called, data, read_claim, alpha, most, seed, GivenEvents.of(events), spacing, lower, target)
+        given, called = GivenEvents.of(events), limited(called, timeout)
+        return cls(called, data, read_claim, alpha, most, seed, given, spacing, lower, target, timeout)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
         """Returns the verdict after :meth:`bet`."""
@@ -308,7 +314,7 @@ class Run:
         blind = detectable > max(2 * epsilon, epsilon + 0.1)
         event, direction = game.event(role)
         p, q = game.frequencies(role)
-        repeated = repeats(self.source, self.data[0], self.seed, catch=self.target.catch)
+        repeated = repeats(self.source, self.data[0], self.seed, catch=self.target.catch, timeout=self.timeout)
         constant = self._value is not None
         return SequentialVerdict(
             outcome="refuted" if refuted else "inconclusive" if blind else "consistent",

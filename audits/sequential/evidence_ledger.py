@@ -195,6 +195,7 @@ class EvidenceLedger:
         events: object = None,
         exceptions_as_output: bool = False,
         grid: float | None = None,
+        timeout: float | None = None,
         progress: Progress | None = None,
     ) -> SequentialVerdict:
         """Bets the key's wealth on the outputs of one more run, and stores the result.
@@ -203,8 +204,9 @@ class EvidenceLedger:
           name: a name for the target and the data sets; together with the claim and the events' names it is the key.
           samples: largest number of outputs from each data set in this run.
           rng: a seed that was not used for this key; default: a fresh one.
-          target, claim, neighbours, events, exceptions_as_output, grid, progress: as in :func:`.sequential_audit`.
-            Learned events are learned again in each run, so give events if the evidence comes from many runs.
+          target, claim, neighbours, events, exceptions_as_output, grid, timeout, progress: as in
+            :func:`.sequential_audit`. Learned events are learned again in each run, so give events if the evidence
+            comes from many runs.
 
         Returns:
           the verdict: "refuted" if the key alarmed in this run or in an earlier one.
@@ -226,6 +228,7 @@ class EvidenceLedger:
             events=events,
             exceptions_as_output=exceptions_as_output,
             grid=grid,
+            timeout=timeout,
         )
         described = ", ".join(run.given.names) if run.given else "learned" if events is None else str(events)
         design = f"{_DESIGN}; events: {described}; grid: {grid}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -12,10 +13,12 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.validate import integer
+from hockeystick.audits.targets.program_ends import ExitCalled, kept_alive
 
 ONE_BY_ONE = 8  # calls that share a generator
 _RAMP = (128, 2048, 16384)  # runs of the first calls of a vectorised target; later calls have the last size
 _NUMBERS = 1 << 21  # the most numbers that a vectorised call should return
+_TEXT = 400  # characters of a target's error in a message
 
 
 class TargetError(HockeystickError):
@@ -44,6 +47,14 @@ class TargetError(HockeystickError):
         return self.message
 
 
+class TargetEndedError(TargetError):
+    """A target would have ended the program, took too long, or ended the process that it was in.
+
+    It ends an audit at once, also where exceptions count as outputs. See :func:`hockeystick.audits.audit` for an
+    example.
+    """
+
+
 @frozen
 class Raised:
     """The output of a run that raised, where exceptions count as outputs."""
@@ -55,6 +66,23 @@ class Raised:
 
 
 @frozen
+class Outputs:
+    """The outputs of a number of runs, and their errors.
+
+    Attributes:
+      found: the outputs: the target's return value if it is vectorised, else a list.
+      raised: number of runs that raised, and that have no output.
+      error: what the last of them raised.
+      rng: the generator after these runs.
+    """
+
+    found: Any
+    raised: int
+    error: Exception | None
+    rng: np.random.Generator
+
+
+@frozen
 class Target:
     """A target of an audit, in callable form.
 
@@ -62,12 +90,14 @@ class Target:
       call: ``call(data, rng)`` returns one output; if ``vectorised``, ``call(data, rng, runs)`` returns ``runs``.
       catch: whether exceptions are outputs; for targets that return one output a call.
       most: the most runs of one call; None for no limit. A target states it as ``runs_per_call``.
+      elsewhere: makes the calls of :meth:`outputs` in its place, in another process; None for this process.
     """
 
     call: Callable[..., Any]
     vectorised: bool
     catch: bool = False
     most: int | None = None
+    elsewhere: Callable[[object, np.random.Generator, int], Outputs] | None = None
 
     @classmethod
     def of(cls, target: object, *, catch: bool = False) -> Target:
@@ -98,6 +128,59 @@ class Target:
                 "wrap it as f(data, rng)",
             )
         return found
+
+    def outputs(self, data: object, rng: np.random.Generator, runs: int) -> Outputs:
+        """Returns the outputs of ``runs`` runs on a data set, in one call if the target is vectorised.
+
+        A run that raises has no output; if exceptions are outputs, its output is a :class:`Raised`.
+
+        Raises:
+          TargetEndedError: a run would have ended the program.
+          KeyboardInterrupt: Ctrl-C was pressed.
+        """
+        if self.elsewhere is not None:
+            return self.elsewhere(data, rng, runs)
+        with ends_refused():
+            return self._outputs(data, rng, runs)
+
+    def _outputs(self, data: object, rng: np.random.Generator, runs: int) -> Outputs:
+        found: Any = []
+        raised, last = 0, None
+        for _ in range(1 if self.vectorised else runs):
+            try:
+                if self.vectorised:
+                    found = self.call(data, rng, runs)
+                else:
+                    found.append(self.call(data, rng))
+            except Exception as error:
+                if self.catch:
+                    found.append(Raised(type(error).__name__))
+                else:
+                    raised, last = raised + (runs if self.vectorised else 1), error
+        return Outputs(found, raised, last, rng)
+
+
+@contextlib.contextmanager
+def ends_refused() -> Iterator[None]:
+    """Turns what would have ended the program into an error; other exceptions than those named here stay.
+
+    Raises:
+      TargetEndedError: the code in the ``with`` block raised ``SystemExit`` or ``GeneratorExit``, called ``os._exit``,
+        or raised ``KeyboardInterrupt`` without a Ctrl-C.
+      KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    with kept_alive() as interruptions:
+        try:
+            yield
+        except ExitCalled as error:
+            raise TargetEndedError(_ENDED.format(f"called os._exit({error})")) from None
+        except (SystemExit, GeneratorExit, KeyboardInterrupt) as error:
+            if isinstance(error, KeyboardInterrupt) and interruptions.seen:
+                raise
+            raise TargetEndedError(_ENDED.format(f"raised {type(error).__name__}")) from error
+
+
+_ENDED = "target {}, which would have ended the program: return an output, or raise an Exception"
 
 
 def _calling(target: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
@@ -180,26 +263,24 @@ class Stream:
         :class:`Raised`.
         """
         if self.target.vectorised:
-            rng = self._generator()
-            try:
-                outputs = self.target.call(self.data, rng, runs)
-            except Exception as error:
-                self.raised, self.error, outputs = self.raised + runs, error, []
             self.drawn += runs
-            return outputs
+            return self._block(self._generator(), runs).found
         found: list[Any] = []
-        for _ in range(runs):
-            if self.drawn % ONE_BY_ONE == 0:
+        while runs:
+            left = ONE_BY_ONE - self.drawn % ONE_BY_ONE
+            if self._rng is None or left == ONE_BY_ONE:
                 self._rng = self._generator()
-            self.drawn += 1
-            try:
-                found.append(self.target.call(self.data, self._rng))
-            except Exception as error:
-                if self.target.catch:
-                    found.append(Raised(type(error).__name__))
-                else:
-                    self.raised, self.error = self.raised + 1, error
+            size = min(left, runs)
+            self.drawn, runs = self.drawn + size, runs - size
+            block = self._block(self._rng, size)
+            self._rng = block.rng
+            found += block.found
         return found
+
+    def _block(self, rng: np.random.Generator, runs: int) -> Outputs:
+        block = self.target.outputs(self.data, rng, runs)
+        self.raised, self.error = self.raised + block.raised, block.error or self.error
+        return block
 
     def _generator(self) -> np.random.Generator:
         sequence = np.random.SeedSequence(self.seed, spawn_key=(self.side, self.purpose, self.calls))
@@ -288,10 +369,19 @@ def refuse_raised(raised: tuple[int, int], runs: int, error: Exception, *, vecto
     Raises:
       TargetError: always, with the counts per data set, and ``error`` as its cause.
     """
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = " ".join(f"{type(error).__name__}: {error_text(error)}".split())
     way_out = "" if vectorised else "; count exceptions as outputs with exceptions_as_output=True"
     raise TargetError(
         f"target raised in {raised[0]} of {runs} runs on d0 and {raised[1]} of {runs} on d1 ({text}){way_out}",
         raised,
         (runs, runs),
     ) from error
+
+
+def error_text(error: Exception) -> str:
+    """Returns the text of an error, which may have none, or an endless one."""
+    try:
+        text = str(error)
+    except Exception:  # of a class of the target's own
+        return "its text can't be read"
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"

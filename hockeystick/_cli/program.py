@@ -62,6 +62,10 @@ class _Program(click.Group):
         except (click.Abort, KeyboardInterrupt) as error:
             complain(str(error) if isinstance(error, Interrupted) else _INTERRUPTED)
             status = INTERRUPTED
+        except BaseException as error:  # Python itself would leave with status 1, which means refuted
+            traceback.print_exception(error)
+            complain(f"internal error, please report it: {type(error).__name__}")
+            status = COULD_NOT_RUN
         sys.exit(_printed(status or 0))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -114,14 +114,14 @@ class PrivacyAudit(_OfTest["Verdict"]):
           seed: The seed of all random numbers; by default derived from the test's name.
           replay: Whether the target is first recorded and replayed on the pair, see ``privacy_replay``; by default
             what the marker says, or False. A violation fails the test; a replay without a verdict is a warning.
-          options: Further arguments of :func:`hockeystick.audits.audit`.
+          options: Further arguments of :func:`hockeystick.audits.audit`; ``timeout`` by default as the marker says.
 
         Returns:
           The verdict, for further assertions.
 
         Raises:
           InvalidArgumentError: An argument is outside its domain.
-          TargetError: The target raised an error, or its outputs can't be read.
+          TargetError: The target raised an error, took too long, or its outputs can't be read.
         """
         __tracebackhide__ = True
         from hockeystick.audits import audit
@@ -141,7 +141,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
             samples=samples if samples is not None else given.samples or DEFAULT_SAMPLES,
             confidence=_at_least(confidence if confidence is not None else given.confidence, level),
             rng=stable_seed(self._item, call) if seed is None else seed,
-            **options,
+            **_timeout(self._item) | options,
         )
         self.verdicts.append(verdict)
         leave(self._item, AUDIT, verdict.to_dict())
@@ -260,7 +260,8 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         given = settings(self._item.config)
         call = record(self._item).next_call()
         most = DEFAULT_EVIDENCE if samples is None else integer("samples", samples, low=20)
-        shared: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events, **options}
+        shared: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events}
+        shared |= _timeout(self._item) | options
         name = key(self._item) + (f"#{call}" if call else "")
         if given.ledger is None:
             alpha = levels.level(self._item, call)
@@ -330,6 +331,12 @@ def _replays(item: pytest.Item) -> bool:
     return marker is not None and marker.kwargs.get("replay") is True
 
 
+def _timeout(item: pytest.Item) -> dict[str, Any]:
+    """Returns the time limit of a call, which the marker may state."""
+    marker = item.get_closest_marker("privacy")
+    return {} if marker is None or "timeout" not in marker.kwargs else {"timeout": marker.kwargs["timeout"]}
+
+
 def failure_message(verdict: Verdict, false_alarms: float | None) -> str:
     """Returns the message of a failed test: claim, event, both counts, bound, and the probability of a false alarm."""
     suite = "" if false_alarms is None else f", and any in the whole suite with at most {false_alarms:g}"
@@ -385,7 +392,7 @@ def _has(claim: object, fixture: str) -> None:
 
 def _marked(item: pytest.Item) -> Claim | None:
     marker = item.get_closest_marker("privacy")
-    return None if marker is None else _claim(marker, "replay")
+    return None if marker is None else _claim(marker, "replay", "timeout")
 
 
 def _claim(marker: pytest.Mark, *others: str) -> Claim:

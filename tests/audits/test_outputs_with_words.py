@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -269,7 +270,7 @@ def test_an_interrupted_audit_goes_on_with_the_same_words(tmp_path: Any) -> None
         nonlocal calls
         calls += 1
         if calls == 900:  # of 1200, of which 600 choose
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return synthetic(FORMS["a list"], d, rng)
 
     with pytest.raises(KeyboardInterrupt):

@@ -18,7 +18,7 @@ from hockeystick._cli.frame.streams import Interrupted, Progress, target_output_
 if TYPE_CHECKING:
     from hockeystick.audits import Claim, SequentialVerdict, Verdict
 
-_AUDIT = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint")
+_AUDIT = ("samples", "confidence", "bits", "exceptions_as_output", "attack", "checkpoint", "timeout")
 _WORKERS = ("workers", "backend", "address")
 
 
@@ -63,6 +63,12 @@ def verdict_options(samples: str) -> Callable[[Command], Command]:
             "The classifiers that score outputs of several numbers. Default: auto.",
         ),
         worker_options("Number of processes that draw outputs; -1: one per core. Default: 1."),
+        option(
+            "--timeout S",
+            Real(0.0, low_open=True),
+            "Seconds that one call of the function, start of the program, or answer may take. The function then runs "
+            "in a process of its own, which is ended. Default: no limit; 60 for --command and --url.",
+        ),
         option(
             "--checkpoint FILE",
             FileName("state", beside=(".audit", ".part", ".audit.part")),
@@ -192,9 +198,12 @@ def _target_errors(spec: str, full: bool, checkpoint: str | None) -> Iterator[No
     from hockeystick._files.named_callables import TargetImportError, describe_error
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import TargetError, WorkerError
+    from hockeystick.audits.targets.calling import TargetEndedError
+    from hockeystick.audits.targets.program_ends import ExitCalled, kept_alive
 
     try:
-        yield
+        with kept_alive():
+            yield
     except InvalidArgumentError as error:
         name = error.argument if error.argument.startswith("--") else "--" + error.argument.replace("_", "-")
         if error.argument == "target":
@@ -204,10 +213,11 @@ def _target_errors(spec: str, full: bool, checkpoint: str | None) -> Iterator[No
         if full and error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         hint = "" if full or error.__cause__ is None else "; --traceback shows the whole traceback"
+        hint += _saved(checkpoint) if isinstance(error, TargetEndedError) else ""
         raise click.ClickException(_as_options(str(error)) + hint) from error
     except WorkerError as error:
         raise click.ClickException(f"{error}{_saved(checkpoint)}") from error
-    except SystemExit as error:  # the exit status is the verdict's
+    except (SystemExit, GeneratorExit, ExitCalled) as error:  # the exit status is the verdict's
         raise click.ClickException(f"the target ended the program: {describe_error(error)}") from error
     except KeyboardInterrupt:
         raise Interrupted(
@@ -280,6 +290,7 @@ def sequential_arguments(given: Given, target: Any, statistic: Any) -> Given:
     named = {
         "most_samples": given["samples"],
         "exceptions_as_output": given["exceptions_as_output"],
+        "timeout": given["timeout"],
         "events": statistic,
     }
     return without_none({"rng": new_seed(given["seed"]), "alpha": 1 - confidence, **named})

@@ -20,7 +20,7 @@ SYSTEMS = ("recorded", "command", "url", "sql")
 """The options that name a system in place of MODULE:CALLABLE."""
 _URL = ("rate", "headers", "unseeded")
 _SQL = ("query", "insert", "delete")
-_OPTIONS = ("timeout", "batch", *_URL, *_SQL)  # of some systems
+_OPTIONS = ("batch", *_URL, *_SQL)  # of some systems
 
 
 def system_options() -> Callable[[Command], Command]:
@@ -53,9 +53,6 @@ def system_options() -> Callable[[Command], Command]:
             multiple=True,
         ),
         option("--delete TABLE=ROW", click.STRING, "With --sql: a row that d1 lacks, as JSON.", multiple=True),
-        option(
-            "--timeout S", Real(0.0, low_open=True), "Seconds that a start of the program, or an answer, may take. [60]"
-        ),
         option("--batch N", Count(1), "The most outputs of a program with {runs}, or of an answer, at once. [1000]"),
         option("--rate R", Real(0.0, low_open=True), "The most posts to the URL per second. Default: no limit."),
         option("--headers FILE", FileName(), "A JSON file of further headers for the URL, such as Authorization."),
@@ -132,9 +129,11 @@ def _data_sets(given: Given, read: Callable[[str, Any], Any]) -> tuple[Any, tupl
     return pairs if given["pair"] else pairs[0], tuple(names)
 
 
-def _fits(given: Given, *names: str) -> dict[str, Any]:
-    """Returns those of the options that were given."""
-    return {name: given[name] for name in names if given[name] is not None}
+def _own(given: Given, *names: str) -> dict[str, Any]:
+    """Returns those of the options that were given, which are the target's own affair from here on."""
+    found = {name: given[name] for name in names if given[name] is not None}
+    given.update(dict.fromkeys(found))
+    return found
 
 
 def _function(given: Given) -> System:
@@ -155,7 +154,7 @@ def _recorded(given: Given) -> System:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import read_recorded
 
-    once = ("checkpoint", "workers", "backend", "address", *_OPTIONS)  # each output is used once, here
+    once = ("checkpoint", "workers", "backend", "address", "timeout", *_OPTIONS)  # each output is used once, here
     _checked(given, "--recorded, whose files stand for the data sets", *once, data_sets=False)
     file0, file1 = given["recorded"]
     try:
@@ -174,7 +173,7 @@ def _command(given: Given) -> System:
     data, names = _data_sets(given, _data)
     processes, failures = given["workers"], given["exceptions_as_output"]
     given["workers"], given["exceptions_as_output"] = None, None  # the target's own affair from here on
-    options = _fits(given, "timeout", "batch") | ({} if processes is None else {"processes": processes})
+    options = _own(given, "timeout", "batch") | ({} if processes is None else {"processes": processes})
     try:
         target = Command(given["command"], failures_as_output=bool(failures), **options)
     except InvalidArgumentError as error:
@@ -193,7 +192,7 @@ def _url(given: Given) -> System:
     data, names = _data_sets(given, load_data)
     connections = given["workers"]
     given["workers"] = None  # the target's own affair from here on
-    options = _fits(given, "timeout", "batch", "rate") | ({} if connections is None else {"connections": connections})
+    options = _own(given, "timeout", "batch", "rate") | ({} if connections is None else {"connections": connections})
     try:
         headers = {} if given["headers"] is None else _headers(given["headers"])
         target = WebService(given["url"], headers=headers, seeded=not given["unseeded"], **options)
@@ -208,7 +207,7 @@ def _sql(given: Given) -> System:
     from hockeystick.audits import SqlQuery
 
     others = [name for name in _OPTIONS if name not in _SQL]
-    _checked(given, "--sql", "exceptions_as_output", *others, data_sets=False)
+    _checked(given, "--sql", "exceptions_as_output", "timeout", *others, data_sets=False)
     if given["query"] is None:
         raise click.UsageError("Missing option '--query': a query that releases something")
     changes = {name: _rows(f"--{name}", given[name]) for name in ("insert", "delete")}

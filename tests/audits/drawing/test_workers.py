@@ -382,10 +382,10 @@ class Odd(Exception):
 
 
 def test_errors_that_do_not_travel_between_processes_become_ones_that_do() -> None:
-    error = draws._portable(Odd(1, 2))
+    error = draws.portable(Odd(1, 2))
     assert type(error) is RuntimeError and str(error) == "Odd: 1 and 2"
     plain = ValueError("as it is")
-    assert draws._portable(plain) is plain
+    assert draws.portable(plain) is plain
 
 
 def test_an_error_of_a_piece_is_raised_and_not_taken_for_a_death() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -249,7 +250,7 @@ def test_an_interruption_keeps_the_best_so_far() -> None:
     def impatient(data, rng, runs):
         left[0] -= 1
         if left[0] < 0:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return silent_at_zero(data, rng, runs)
 
     left[0] = 25
@@ -465,7 +466,7 @@ def test_ctrl_c_keeps_the_file_and_gives_the_best_so_far(tmp_path: Any) -> None:
     def impatient(data: Any, rng: np.random.Generator, runs: int) -> Any:
         left[0] -= 1
         if left[0] == 0:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return count(data, rng, runs)
 
     file = tmp_path / "search.jsonl"
@@ -564,7 +565,7 @@ def test_ctrl_c_in_the_search_of_an_audit_is_one(tmp_path: Any) -> None:
     def impatient(data: Any, rng: np.random.Generator, runs: int) -> Any:
         left[0] -= 1
         if left[0] == 0:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return count(data, rng, runs)
 
     with pytest.raises(KeyboardInterrupt):

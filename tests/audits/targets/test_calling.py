@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -213,7 +214,8 @@ def test_exceptions_of_a_vectorised_target_cannot_be_outputs() -> None:
 
 def test_an_interrupt_is_not_an_output() -> None:
     def interrupted(data: int, rng: np.random.Generator) -> float:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+        return 0.0
 
     with pytest.raises(KeyboardInterrupt):
         audit(interrupted, claim=CLAIM, neighbours=(0, 1), samples=100, rng=1, exceptions_as_output=True)

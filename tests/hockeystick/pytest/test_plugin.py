@@ -31,6 +31,29 @@ MECHANISMS = """
     def half_the_noise(total, rng, runs):
         return total + rng.laplace(scale=0.5, size=runs)
 """
+HANGING = """
+    import os, time
+    import pytest
+
+    def hanging(data, rng):
+        time.sleep(1000)
+
+    def leaving(data, rng):
+        os._exit(0)
+
+    @pytest.mark.privacy(epsilon=1.0, timeout=2.0)
+    @pytest.mark.parametrize("target", [hanging, leaving])
+    def test_limited(privacy_audit, target):
+        privacy_audit(target, neighbours=(0, 1), samples=100)
+
+    @pytest.mark.privacy(epsilon=1.0, timeout=2.0)
+    def test_evidence(privacy_evidence):
+        privacy_evidence(hanging, neighbours=(0, 1))
+
+    @pytest.mark.privacy(epsilon=1.0)
+    def test_leaving(privacy_audit):
+        privacy_audit(leaving, neighbours=(0, 1), samples=100)
+"""
 SURE = "confidence=1 - 1e-6"
 
 
@@ -143,6 +166,19 @@ def test_a_target_with_its_own_random_numbers_passes_with_a_warning(pytester: py
 
 
 @pytest.mark.statistical
+def test_a_target_that_hangs_or_leaves_fails_the_test(pytester: pytest.Pytester) -> None:
+    result = project(pytester, MECHANISMS + HANGING)
+    result.assert_outcomes(failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "*TargetEndedError: target took longer than 2 s in one call*",
+            "*TargetEndedError: target called os._exit(0)*",
+            "*TargetEndedError: target took longer than 2 s in one call*",
+            "*TargetEndedError: target called os._exit(0)*",
+        ]
+    )
+
+
 def test_an_inconclusive_audit_passes_with_a_warning_at_the_line_of_the_test(pytester: pytest.Pytester) -> None:
     tests = """
     @pytest.mark.privacy(epsilon=0.01)
@@ -506,7 +542,9 @@ def test_the_benchmark_of_the_plugins_overhead_runs() -> None:
 
 @pytest.mark.statistical
 def test_the_plugin_is_found_by_its_entry_point_and_can_be_switched_off(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.privacy(epsilon, delta=0.0, replay=False): *"])
+    pytester.runpytest("--markers").stdout.fnmatch_lines(
+        ["@pytest.mark.privacy(epsilon, delta=0.0, replay=False, timeout=None): *"]
+    )
     pytester.runpytest("--fixtures").stdout.fnmatch_lines(["privacy_audit*"])
     off = pytester.run(sys.executable, "-m", "pytest", "-p", "no:hockeystick", "--markers")
     off.stdout.no_fnmatch_line("*privacy*")

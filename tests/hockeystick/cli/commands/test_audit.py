@@ -382,11 +382,39 @@ def test_bad_arguments_run_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch
         ("mymech:NUMBER", "can't be called"),
         ("mymech", "MODULE:CALLABLE"),
         ("mymech:no_arguments", "give f(data, rng)"),
-        ("mymech:exits", "the target ended the program"),
+        ("mymech:exits", "target raised SystemExit, which would have ended the program"),
     ],
 )
 def test_bad_targets_are_refused(target: str, said: str) -> None:
     assert_refused(audit(target), "mymech" if "exits" not in target else "ended", said)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("more", ["", "--sequential", "--coin-walk --samples 100", "--workers 2", "--timeout 3"])
+@pytest.mark.parametrize("end", ["raise GeneratorExit", "raise KeyboardInterrupt", "os._exit(0)", "os._exit(1)"])
+def test_a_target_that_would_end_the_program_ends_it_with_status_2(folder: Path, end: str, more: str) -> None:
+    (folder / "ends.py").write_text(f"import os\n\n\ndef f(data, rng):\n    {end}\n")
+    words = ["audit", "ends:f", "--d0", "0", "--d1", "1", "--epsilon", "1", *more.split()]
+    found = subprocess.run([sys.executable, "-m", "hockeystick", *words], capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and found.stdout == ""
+    assert last_line_of(found.stderr).startswith("hockeystick: error: target")
+
+
+@pytest.mark.statistical
+def test_a_function_that_hangs_in_c_is_ended_after_the_timeout(folder: Path) -> None:
+    (folder / "hangs.py").write_text(
+        "import ctypes\n\nprint('hello')\n\n\ndef f(data, rng):\n    print('world')\n"
+        "    return ctypes.PyDLL(None).sleep(1000)\n"
+    )
+    words = ["audit", "hangs:f", "--d0", "0", "--d1", "1", "--epsilon", "1", "--timeout", "2", "--checkpoint", "c"]
+    found = subprocess.run([sys.executable, "-m", "hockeystick", *words], capture_output=True, text=True, check=False)
+    assert found.returncode == 2 and found.stdout == ""
+    said = last_line_of(found.stderr)
+    assert "took longer than 2 s in one call" in said and "nothing was saved in c yet" in said
+
+
+def last_line_of(text: str) -> str:
+    return [line for line in text.splitlines() if line.strip()][-1]
 
 
 def test_a_target_that_always_raises() -> None:
