@@ -20,19 +20,6 @@ EVENTS: dict[str, type[PrivacyEvent]] = {
 _MAX_DEPTH = 64
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a JSON object, and refuses repeated keys, one of whose values would be lost.
-
-    Raises:
-      ValueError: a key is repeated.
-    """
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"repeated key {next(key for key in keys if keys.count(key) > 1)!r}")
-    return value
-
-
 def event_to_json(event: PrivacyEvent) -> dict[str, Any]:
     """Returns ``{"type": name, field: value, ...}``; an infinite value is the string "inf".
 

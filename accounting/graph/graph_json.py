@@ -8,6 +8,7 @@ from typing import Any
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events import event_json
+from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Reach, Release, Source, Transform
 
 SCHEMA_VERSION = 1
@@ -36,10 +37,8 @@ def dump(graph: Any) -> str:
 def load(text: str, cls: Any) -> Any:
     """Returns the graph, built by the builder methods of ``cls``."""
     try:
-        data = json.loads(text, object_pairs_hook=event_json.unique_keys, parse_constant=_no_constant)
-    except RecursionError:
-        raise GraphError("graph: nested too deep") from None
-    except ValueError as error:
+        data = json_value(text)
+    except UnreadableFileError as error:
         raise GraphError(f"graph: not valid JSON ({error})") from None
     top = event_json.mapping(data, "graph")
     keys = {"schema_version", "adjacency", "pinned", "assumptions", "nodes", "views"}
@@ -65,10 +64,6 @@ def load(text: str, cls: Any) -> Any:
         }
         graph = graph.view(view["name"], sees=_strings(view["sees"], f"{where}.sees"), events=events)
     return graph
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed")
 
 
 def _boolean(value: object, where: str) -> bool:

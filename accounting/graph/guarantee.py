@@ -16,6 +16,7 @@ from hockeystick.accounting.errors import GraphError, UnsupportedAdjacencyError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.composition import Parallel, compose
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 from hockeystick.accounting.graph.parts.charges import EVERYTHING, Charge, Contribution, Move
 from hockeystick.accounting.numerics import rounded_text
 
@@ -152,8 +153,8 @@ class Guarantee:
           GraphError: the text is not a guarantee of this schema.
         """
         try:
-            data = json.loads(text, object_pairs_hook=event_json.unique_keys)
-        except (ValueError, RecursionError) as error:
+            data = json_value(text)
+        except UnreadableFileError as error:
             raise GraphError(f"guarantee: not valid JSON ({error})") from None
         top = event_json.mapping(data, "guarantee")
         keys = {"schema_version", "adjacency", "group", "threat_model", "assumptions", "moves"}

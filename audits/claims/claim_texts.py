@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from hockeystick.accounting import Guarantee, HockeystickError, InvalidArgumentError
-from hockeystick.accounting.events.event_json import unique_keys
+from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_text
 from hockeystick.audits.claims.claim import Claim
 
 _FORMS = "gdp:MU, zcdp:RHO, zcdp:RHO:XI, rdp:ORDER:EPSILON[,ORDER:EPSILON...], or a .json file"
@@ -78,13 +76,12 @@ _KINDS: dict[str, Callable[[list[list[float]], dict[str, float]], Claim]] = {"gd
 
 def _of_file(file: str, stated: dict[str, float]) -> Claim:
     try:
-        text = Path(file).read_text(encoding="utf-8-sig")
-        plain: Any = json.loads(text, object_pairs_hook=unique_keys)
-    except FileNotFoundError:
-        raise InvalidArgumentError("claim", file, "there is no such file", f"give {_FORMS}") from None
-    except OSError as error:
-        raise InvalidArgumentError("claim", file, f"can't be read ({error.strerror})", "give a readable file") from None
-    except (ValueError, RecursionError) as error:
+        text = read_text(file, most=LARGEST_JSON)
+    except UnreadableFileError as error:
+        raise error.about("claim", file, f"give {_FORMS}") from None
+    try:
+        plain: Any = json_value(text)
+    except UnreadableFileError as error:
         raise InvalidArgumentError(
             "claim", file, f"is not JSON ({error})", "write it with Guarantee.to_json()"
         ) from None

@@ -8,10 +8,8 @@ otherwise, and outputs of two versions must not be mixed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import pickle
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,7 +21,9 @@ from attrs import define, field
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.files.reading import UnreadableFileError
 from hockeystick.accounting.validate import array, integer, real
+from hockeystick.audits.drawing.content_digest import content_digest
 from hockeystick.audits.outputs.reading import Codebook, Table
 from hockeystick.audits.targets.array_files import read_archive
 from hockeystick.audits.targets.calling import known_seed
@@ -40,8 +40,8 @@ def digest(*arguments: object) -> str:
       InvalidArgumentError: a data set, or a domain of them, can't be pickled.
     """
     try:
-        return hashlib.sha256(pickle.dumps(arguments, protocol=5)).hexdigest()
-    except Exception as error:
+        return content_digest(*arguments)
+    except Exception as error:  # a foreign class may raise anything
         raise InvalidArgumentError(
             "checkpoint", type(error).__name__, f"needs data that can be pickled ({error})", "leave it out"
         ) from None
@@ -92,10 +92,10 @@ class Checkpoint:
             if plain["schema"] == _SCHEMA:
                 saved = str(plain["asked"]), integer("seed", plain["seed"], low=0)
                 found = _decoded(cls(where, key, saved[1]), plain, arrays)
-        except FileNotFoundError:
-            return cls(where, key, known_seed(None) if seed is None else seed)
-        except OSError as error:
-            reason = f"can't be read ({error.strerror or error})"
+        except UnreadableFileError as error:
+            if error.missing:
+                return cls(where, key, known_seed(None) if seed is None else seed)
+            reason = f"is not a checkpoint, or a damaged one ({error})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         except Exception as error:  # a file with other contents may raise anything
             reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
-import zlib
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from attrs import define, field, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.drawing.content_digest import content_digest
 from hockeystick.audits.targets.calling import known_seed
 from hockeystick.audits.verdicts.verdict import Verdict
 
@@ -64,9 +63,9 @@ def _look(*, pair: Any, mark: Any, size: Any, drawn: Any, score: Any, event: Any
 
 
 def mark(data: Any) -> int:
-    """Returns a checksum of a pair, by which a search detects that it makes other pairs; 0 if it can't be pickled."""
+    """Returns a checksum of a pair, by which a search detects that it makes other pairs; 0 if it has no parts."""
     try:
-        return zlib.crc32(pickle.dumps(data, protocol=5))
+        return int(content_digest(data)[:8], 16)
     except Exception:  # user-defined data may raise anything
         return 0
 

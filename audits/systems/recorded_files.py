@@ -15,14 +15,14 @@ import math
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import unchained
-from hockeystick.accounting.optional_packages import require
+from hockeystick.accounting.files.parquet_files import opened_parquet
+from hockeystick.accounting.files.reading import LARGEST_TEXT, UnreadableFileError, opened_text, read_text
 from hockeystick.audits.targets.array_files import UnreadableArrayError, read_array
 from hockeystick.audits.targets.json_values import decode_json
 from hockeystick.audits.targets.recorded import Outputs, Recorded
@@ -88,7 +88,7 @@ def _recorded(files: tuple[str, str], outputs: tuple[Outputs, Outputs]) -> Recor
 
 
 def _format(name: str, file: str) -> str:
-    suffix = Path(file).suffix.lower()
+    suffix = os.path.splitext(file)[1].lower()
     if suffix not in FORMATS:
         raise InvalidArgumentError(name, file, "is of an unknown format", f"give a file {', '.join(FORMATS)}")
     return suffix
@@ -100,13 +100,8 @@ def _both(files: tuple[str, str], read: Callable[[str, str], Any]) -> tuple[Any,
     for name, file in zip(("file0", "file1"), files, strict=True):
         try:
             found.append(read(name, file))
-        except FileNotFoundError:
-            raise InvalidArgumentError(name, file, "there is no such file", "give a file of outputs") from None
-        except UnicodeDecodeError:
-            raise InvalidArgumentError(name, file, "is not UTF-8 text", "save it as UTF-8") from None
-        except OSError as error:
-            reason = f"can't be read ({error.strerror or type(error).__name__})"
-            raise InvalidArgumentError(name, file, reason, "give a readable file") from None
+        except UnreadableFileError as error:
+            raise error.about(name, file, "give a readable file of outputs") from None
     return found[0], found[1]
 
 
@@ -126,12 +121,12 @@ def _npy(files: tuple[str, str]) -> tuple[Outputs, Outputs]:
 def _jsonl(files: tuple[str, str]) -> tuple[Outputs, Outputs]:
     def read(name: str, file: str) -> list[Any]:
         found = []
-        for i, line in enumerate(Path(file).read_text(encoding="utf-8-sig").split("\n"), 1):
+        for i, line in enumerate(read_text(file).split("\n"), 1):
             if not line.strip():
                 continue
             try:
                 found.append(decode_json(line))
-            except ValueError as error:
+            except UnreadableFileError as error:
                 raise InvalidArgumentError(
                     name, file, f"line {i} is not JSON: {error}", "give one value a line"
                 ) from None
@@ -169,7 +164,7 @@ def _cells(name: str, file: str) -> dict[str, list[str]]:
     """Returns the cells of a CSV file by column, without the spaces around them."""
     delimiter = "\t" if file.lower().endswith(".tsv") else ","
     try:
-        with open(file, encoding="utf-8-sig", newline="") as opened:
+        with opened_text(file, most=LARGEST_TEXT) as opened:
             reader = csv.reader(opened, delimiter=delimiter, strict=True)
             lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except csv.Error:
@@ -204,27 +199,19 @@ def _value(cell: str) -> object:
 
 
 def _parquet(files: tuple[str, str]) -> tuple[Outputs, Outputs]:
-    require("pyarrow", "a Parquet file", extra="tables")
-    parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
+    def read(name: str, file: str) -> tuple[list[str], list[str], list[Any]]:
+        with opened_parquet(file) as opened:
+            table = opened.read()
+            kinds = [str(kind) for kind in table.schema.types]
+            return list(table.column_names), kinds, [_arrow_column(column) for column in table.columns]
 
-    def read(name: str, file: str) -> Any:
-        try:
-            return parquet.read_table(file)
-        except OSError:
-            if not os.path.isfile(file):
-                raise
-        except Exception:  # from Arrow; its message may hold values
-            pass
-        raise InvalidArgumentError(name, file, "is a damaged Parquet file", "write it again") from None
-
-    tables = _both(files, read)
-    _same_columns(files, tables[0].column_names, tables[1].column_names)
-    for name, type0, type1 in zip(tables[0].column_names, tables[0].schema.types, tables[1].schema.types, strict=True):
+    (names, kinds0, columns0), (names1, kinds1, columns1) = _both(files, read)
+    _same_columns(files, names, names1)
+    for name, type0, type1 in zip(names, kinds0, kinds1, strict=True):
         if type0 != type1:
             reason = f"has a column {name!r} of the type {type1}, and file0 of the type {type0}"
             raise InvalidArgumentError("file1", files[1], reason, "convert both in the same way")
-    columns = [{name: _arrow_column(table[name]) for name in table.column_names} for table in tables]
-    return _rows(columns[0]), _rows(columns[1])
+    return _rows(dict(zip(names, columns0, strict=True))), _rows(dict(zip(names, columns1, strict=True)))
 
 
 def _arrow_column(column: Any) -> Any:
@@ -240,10 +227,9 @@ def _objects(values: list[Any]) -> Any:
 
 def _same_columns(files: tuple[str, str], names0: list[str], names1: list[str]) -> None:
     for i, names in enumerate((names0, names1)):
-        if not names or len(set(names)) < len(names):
-            raise InvalidArgumentError(
-                f"file{i}", files[i], "has no column, or two of one name", "name each column once"
-            )
+        if not names or len(set(names)) < len(names) or not all(names):
+            reason = "has no column, two of one name, or one without a name"
+            raise InvalidArgumentError(f"file{i}", files[i], reason, "name each column once")
     if names0 != names1:
         reason = f"has {len(names1)} columns, and file0 {len(names0)}"
         if len(names0) == len(names1):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from hockeystick.accounting import HockeystickError
+from hockeystick.accounting.errors import HockeystickError
+from hockeystick.accounting.files.reading import UnreadableFileError, opened
 
 Array = np.ndarray[Any, Any]
 T = TypeVar("T")
@@ -25,10 +26,13 @@ _FACTOR = 200
 """The largest accepted ratio of an archive's arrays to its size. Repetitive data come near it; forged archives reach
 a thousand."""
 
+_EMPTY_ROWS = 1 << 20
+"""The most rows of an array without content: a header of a few bytes can state any number of them."""
+
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-class UnreadableArrayError(HockeystickError, ValueError):
+class UnreadableArrayError(UnreadableFileError):
     """A file holds no array, or an array that can't be read or is smaller than its header says."""
 
 
@@ -36,10 +40,9 @@ def read_array(path: str | os.PathLike[str]) -> Array:
     """Returns the array in an .npy file.
 
     Raises:
-      UnreadableArrayError: the file holds no readable array.
-      OSError: the file can't be read.
+      UnreadableFileError: the file can't be read, or (UnreadableArrayError) holds no readable array.
     """
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         return _only(lambda: _read(file, os.fstat(file.fileno()).st_size))
 
 
@@ -47,22 +50,21 @@ def map_array(path: str | os.PathLike[str]) -> Array:
     """Returns the array in an .npy file as a memory map: its pages are read when they are accessed.
 
     Raises:
-      UnreadableArrayError: the file holds no readable array.
-      OSError: the file can't be read.
+      UnreadableFileError: the file can't be read, or (UnreadableArrayError) holds no readable array.
     """
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         _only(lambda: _sized(file, os.fstat(file.fileno()).st_size))
-    return _only(lambda: np.lib.format.open_memmap(path, mode="r"))
+        return _only(lambda: np.lib.format.open_memmap(path, mode="r"))
 
 
 def read_archive(path: str | os.PathLike[str], *names: str) -> dict[str, Array]:
     """Returns the arrays in an .npz file by their names: all of them, or those of ``names`` that the file has.
 
     Raises:
-      UnreadableArrayError: the file is not an .npz file, or an array is damaged or larger than the file can hold.
-      OSError: the file can't be read.
+      UnreadableFileError: the file can't be read; or (UnreadableArrayError) is not an .npz file, or an array is damaged
+        or larger than the file can hold.
     """
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         return _only(lambda: _members(file, frozenset(names)))
 
 
@@ -70,9 +72,9 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
     """Returns whether a file begins like an .npz file.
 
     Raises:
-      OSError: the file can't be read.
+      UnreadableFileError: the file can't be read.
     """
-    with Path(path).open("rb") as file:
+    with opened(path) as file:
         return file.read(4) == b"PK\x03\x04"
 
 
@@ -82,8 +84,12 @@ def _only(read: Callable[[], T]) -> T:
         return read()
     except OSError:
         raise
-    except UnreadableArrayError as error:
+    except UnreadableFileError as error:
         reason = str(error)
+    except HockeystickError:
+        raise
+    except MemoryError:
+        reason = "does not fit into memory"
     except Exception:  # ValueError, EOFError, SyntaxError, TokenError, OverflowError, BadZipFile, zlib.error, ...
         reason = "holds no array, or a damaged one"
     raise UnreadableArrayError(reason)
@@ -99,24 +105,39 @@ def _members(file: IO[bytes], names: frozenset[str]) -> dict[str, Array]:
             most -= info.file_size
             if most < 0:
                 raise UnreadableArrayError(f"says that it holds {_FACTOR} times what it has")
+            if name in found:
+                raise UnreadableArrayError("holds two arrays of one name")
             with archive.open(info) as member:
                 found[name] = _read(member, info.file_size)
     return found
 
 
 def _read(file: IO[bytes], size: int) -> Array:
-    _sized(file, size)
+    if _sized(file, size) > _memory():
+        raise UnreadableArrayError("does not fit into memory")
     file.seek(0)
     return np.lib.format.read_array(file, allow_pickle=False)
 
 
-def _sized(file: IO[bytes], size: int) -> None:
-    """Raises UnreadableArrayError if the file has fewer bytes than the array's header says."""
+def _memory() -> int:
+    """Returns the memory of this machine in bytes, where the system tells it."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
+
+
+def _sized(file: IO[bytes], size: int) -> int:
+    """Returns the array's size in bytes; raises UnreadableArrayError if the file has less than its header says."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise UnreadableArrayError("is of another version of the .npy format")
     shape, _, dtype = _HEADERS[version](file)
     if dtype.hasobject:
         raise UnreadableArrayError("holds Python objects, which are not loaded (that would run code)")
-    if min(shape, default=0) < 0 or file.tell() + math.prod(shape) * dtype.itemsize > size:
+    held = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or file.tell() + held > size:
         raise UnreadableArrayError("ends before its array does")
+    if not held and max(shape, default=0) > _EMPTY_ROWS:
+        raise UnreadableArrayError(f"says that it holds {max(shape)} rows, and holds nothing")
+    return held

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 from hockeystick.accounting.validate import real
 
 Check = Callable[[str, object], Any]
@@ -25,8 +25,8 @@ def read_object(text: object) -> dict[str, Any]:
     if not isinstance(text, str):
         raise InvalidArgumentError("text", type(text).__name__, "is not a string")
     try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        plain = json_value(text, constants=True)  # a field that is NaN is refused by name
+    except UnreadableFileError as error:
         raise InvalidArgumentError("text", text, f"is not JSON ({error})") from None
     if not isinstance(plain, dict):
         raise InvalidArgumentError("text", text, "is not a JSON object")

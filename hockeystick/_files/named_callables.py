@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, unchained
+from hockeystick.accounting.files.reading import LARGEST_JSON, LARGEST_TEXT, UnreadableFileError, opened_text, read_text
 from hockeystick.audits.targets.json_values import decode_json
 
 DATA_SUFFIXES = (".json", ".npy", ".csv")
@@ -218,15 +219,8 @@ def _loaded(argument: str, text: str) -> Any:
         return _inline(argument, text)
     try:
         return _READERS[suffix](argument, text, Path(text))
-    except FileNotFoundError:
-        remedy = f"give an existing {', '.join(DATA_SUFFIXES)} file or inline JSON"
-        raise InvalidArgumentError(argument, text, "there is no such file", remedy) from None
-    except UnicodeDecodeError as error:
-        reason = f"is not UTF-8 text ({error.reason} at byte {error.start})"
-        raise InvalidArgumentError(argument, text, reason, "save it as UTF-8") from None
-    except OSError as error:
-        reason = f"can't be read ({error.strerror or error})"
-        raise InvalidArgumentError(argument, text, reason, "give a readable file") from None
+    except UnreadableFileError as error:
+        raise error.about(argument, text, f"give a {', '.join(DATA_SUFFIXES)} file, or inline JSON") from None
 
 
 def _inline(argument: str, text: str) -> Any:
@@ -242,11 +236,10 @@ def _inline(argument: str, text: str) -> Any:
 
 
 def _read_json(argument: str, text: str, path: Path) -> Any:
+    found = read_text(path, most=LARGEST_JSON)
     try:
-        return decode_json(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError:
-        raise
-    except ValueError as error:
+        return decode_json(found)
+    except UnreadableFileError as error:
         raise InvalidArgumentError(argument, text, f"is not valid JSON: {error}", "correct the file") from None
 
 
@@ -271,7 +264,7 @@ def _read_csv(argument: str, text: str, path: Path) -> np.ndarray[Any, Any]:
 
     rows: list[tuple[int, list[str]]] = []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with opened_text(path, most=LARGEST_TEXT) as file:
             reader = csv.reader(file, strict=True)
             rows = [(reader.line_num, cells) for cells in reader]
     except csv.Error as error:

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from hockeystick.accounting.errors import InvalidArgumentError
 
+_FULL = os.makedev(1, 7) if hasattr(os, "makedev") else -1
+"""The number of ``/dev/full`` on Linux, which opens, and takes nothing."""
+
 
 def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
     """Returns the path to write for ``path``, after checking that it can be written.
@@ -29,7 +32,8 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
     try:
         found = _status(path)
         if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            if stat.S_ISSOCK(found.st_mode) or not os.access(path, os.W_OK):
+            full = stat.S_ISCHR(found.st_mode) and found.st_rdev == _FULL
+            if stat.S_ISSOCK(found.st_mode) or full or not os.access(path, os.W_OK):
                 raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
             return Path(path)  # unresolved: the target of the link /dev/stdout has no name
         target = Path(path).resolve()  # the file behind a symbolic link is replaced, not the link

@@ -11,13 +11,14 @@ defines the symbols.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import itertools
 import math
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -26,6 +27,8 @@ from hockeystick._files.data_frames import Frame, as_frame
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.files.parquet_files import opened_parquet
+from hockeystick.accounting.files.reading import UnreadableFileError, opened, opened_text
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import probability
 from hockeystick.learners.divergence.client_counts import LARGEST, ClientCounts
@@ -319,7 +322,8 @@ def _columns(argument: str, path: str | Frame) -> list[str]:
     if isinstance(path, Frame):
         return path.columns
     if _is_parquet(argument, path):
-        return [str(each) for each in _parquet(argument, path).schema_arrow.names]
+        with _parquet(argument, path) as found:
+            return [str(each) for each in found.schema_arrow.names]
     with _opened(argument, path) as file:
         return _header(argument, path, csv.reader(file, delimiter=_delimiter(path), strict=True))
 
@@ -340,13 +344,10 @@ def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers:
 
 def _is_parquet(argument: str, path: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             return file.read(len(_PARQUET)) == _PARQUET
-    except FileNotFoundError:
-        raise InvalidArgumentError(argument, path, "there is no such file", _WAY_OUT) from None
-    except (OSError, ValueError) as error:
-        reason = f"can't be read ({getattr(error, 'strerror', None) or 'no file name'})"
-        raise InvalidArgumentError(argument, path, reason, _WAY_OUT) from None
+    except UnreadableFileError as error:
+        raise error.about(argument, path, _WAY_OUT) from None
 
 
 def _place(argument: str, path: object, header: Sequence[str], column: str) -> int:
@@ -357,11 +358,13 @@ def _place(argument: str, path: object, header: Sequence[str], column: str) -> i
     return header.index(column)
 
 
-def _opened(argument: str, path: str) -> Any:
+@contextlib.contextmanager
+def _opened(argument: str, path: str) -> Iterator[TextIO]:
     try:
-        return open(path, encoding="utf-8-sig", newline="")
-    except OSError as error:
-        raise InvalidArgumentError(argument, path, f"can't be read ({error.strerror})", _WAY_OUT) from None
+        with opened_text(path) as file:
+            yield file
+    except UnreadableFileError as error:
+        raise error.about(argument, path, _WAY_OUT) from None
 
 
 def _delimiter(path: str) -> str:
@@ -420,18 +423,24 @@ def _csv_error(argument: str, path: str, header: list[str], wanted: tuple[str, .
     return InvalidArgumentError(argument, path, reason, "quote fields, and double the quotes in them")
 
 
-def _parquet(argument: str, path: str) -> Any:
-    require("pyarrow", "a Parquet file", extra="tables")
-    parquet = require("pyarrow.parquet", "a Parquet file", extra="tables")
+@contextlib.contextmanager
+def _parquet(argument: str, path: str) -> Iterator[Any]:
     try:
-        return parquet.ParquetFile(path)
-    except Exception:  # from Arrow, or from Python's decoding
-        raise InvalidArgumentError(argument, path, "is a damaged Parquet file", "write it again") from None
+        with opened_parquet(path) as found:
+            yield found
+    except UnreadableFileError as error:
+        raise error.about(argument, path, "write it again") from None
 
 
 def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
-    table = path.table if isinstance(path, Frame) else _parquet(argument, path)
     arrow = require("pyarrow", "a Parquet file", extra="tables")
+    with contextlib.nullcontext(path.table) if isinstance(path, Frame) else _parquet(argument, path) as table:
+        yield from _pieces_of(arrow, argument, path, table, wanted, numbers)
+
+
+def _pieces_of(
+    arrow: Any, argument: str, path: str | Frame, table: Any, wanted: tuple[str, ...], numbers: int
+) -> Iterator[Fields]:
     schema = table.schema if isinstance(path, Frame) else table.schema_arrow
     header = [str(each) for each in schema.names]
     for i, column in enumerate(wanted):

@@ -30,6 +30,7 @@ from attrs import field, frozen
 
 from hockeystick._files.result_files import write_atomically
 from hockeystick.accounting.errors import HockeystickError
+from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_bytes, read_text
 from hockeystick.accounting.numerics.rounded_text import upper
 
 SCHEMA_VERSION = 1
@@ -214,9 +215,10 @@ class LockFile:
           PrivacyLockError: The file could not be written; it is unchanged.
         """
         text = self.text()
-        try:
-            if path.exists() and path.read_text(encoding="utf-8") == text:
+        with suppress(UnreadableFileError):
+            if read_bytes(path) == text.encode():
                 return False
+        try:
             write_atomically(path, text)
         except OSError as error:
             raise PrivacyLockError(f"{path} could not be written ({error}); it is unchanged") from None
@@ -234,12 +236,14 @@ class LockFile:
         """
         way_out = "restore it, or delete it and run pytest --privacy-update"
         try:
-            plain = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique, parse_constant=_refused)
-        except FileNotFoundError:
-            return cls()
-        except OSError as error:
-            raise PrivacyLockError(f"{path} can't be read ({error})") from None
-        except (ValueError, RecursionError) as error:
+            text = read_text(path, most=LARGEST_JSON)
+        except UnreadableFileError as error:
+            if error.missing:
+                return cls()
+            raise PrivacyLockError(f"{path} {error}") from None
+        try:
+            plain = json_value(text)
+        except UnreadableFileError as error:
             raise PrivacyLockError(f"{path} is not JSON ({error}), perhaps after a merge; {way_out}") from None
         if not isinstance(plain, dict) or plain.get("format") != _FORMAT:
             raise PrivacyLockError(f"{path} is not a privacy lock file; name another one by the setting privacy_lock")
@@ -301,18 +305,6 @@ def _listing(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError("assumptions is not a list")
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} occurs twice")
-    return found
-
-
-def _refused(name: str) -> None:
-    raise ValueError(f"{name} is not allowed")
 
 
 def _shown(value: object) -> str:

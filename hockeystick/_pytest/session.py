@@ -30,6 +30,7 @@ from hockeystick._pytest.levels import UNREGISTERED
 from hockeystick._pytest.lock_file import UPDATE, Budget, Change, LockFile, PrivacyLockError, compare
 from hockeystick._pytest.plugin_settings import Settings, settings
 from hockeystick._pytest.records import AUDIT, BUDGET, EVIDENCE
+from hockeystick.accounting.files.reading import read_text
 from hockeystick.accounting.numerics import rounded_text
 
 Outcome = Literal["passed", "failed", "skipped", "expected", "unfinished"]
@@ -372,7 +373,7 @@ def _judge_unrecorded(summary: Summary, lock: LockFile) -> None:
         refused = {name for test in summary.tests for name, _ in test.refusals}
         summary.unchecked = tuple(name for name in missing if name not in refused)
         return
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    lines = read_text(file).splitlines() if file.exists() else []
     for name in missing:
         start = f"    {json.dumps(name, ensure_ascii=False)}: {{"
         line = next((i + 1 for i, text in enumerate(lines) if text == start), 1)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hockeystick._report.results import SCHEMA_VERSION, TOGETHER, to_report
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
-from hockeystick.accounting.events.event_json import unique_keys
+from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 
 _REMEDY = "give a file that --json of a command wrote"
 
@@ -24,8 +23,8 @@ def read_results(name: str, text: str) -> tuple[dict[str, Any], ...]:
       InvalidArgumentError: The text is not JSON, or not a result of which this version can make a report.
     """
     try:
-        plain = json.loads(text, object_pairs_hook=unique_keys, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        plain = json_value(text)
+    except UnreadableFileError as error:
         raise InvalidArgumentError("FILE", name, f"is not JSON ({error})", _REMEDY) from None
     return tuple(_checked(name, one) for one in _several(name, plain))
 
@@ -54,7 +53,3 @@ def _checked(name: str, plain: Any) -> dict[str, Any]:
         reason = f"can't be shown as a result of {plain['command']!r} ({type(error).__name__}: {error})"
         raise InvalidArgumentError("FILE", name, reason, _REMEDY) from None
     return plain
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not allowed")

@@ -6,6 +6,7 @@ same value. If it stands for a count, only whole numbers are tried.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -30,7 +31,7 @@ from hockeystick.accounting import (
     SampledWithoutReplacement,
     Skellam,
 )
-from hockeystick.accounting.events.event_json import unique_keys
+from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 from hockeystick.accounting.numerics.directed_rounding import quotient_down, quotient_up
 
 _DEEPEST = 200  # levels of nesting
@@ -161,8 +162,8 @@ class Template:
           GraphError: The text is not JSON, or has no open parameter.
         """
         try:
-            data = json.loads(text, object_pairs_hook=unique_keys)
-        except (ValueError, RecursionError) as error:
+            data = json_value(text)
+        except UnreadableFileError as error:
             raise GraphError(f"graph: not valid JSON ({error})") from None
         places = tuple(place for place in _open_places(data, ()) if not {"reads", "sees"} & set(place))
         if not places:
@@ -190,7 +191,7 @@ class Template:
         Raises:
           GraphError, InvalidArgumentError: The graph is invalid with this value.
         """
-        filled = json.loads(json.dumps(self.data))
+        filled = copy.deepcopy(self.data)
         for place in self.places:
             inside = filled
             for key in place[:-1]:

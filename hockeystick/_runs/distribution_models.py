@@ -11,9 +11,10 @@ from attrs import frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import Hidden, unchained
+from hockeystick.accounting.files.reading import UnreadableFileError
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import array
-from hockeystick.audits.targets.array_files import UnreadableArrayError, is_archive, read_array
+from hockeystick.audits.targets.array_files import is_archive, read_array
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelDensities, LabelTable
 from hockeystick.learners.distribution.hadamard_candidates import HadamardClass
 
@@ -138,9 +139,5 @@ def _loaded(option: str, path: str, remedy: str) -> npt.NDArray[Any]:
         if is_archive(path):
             raise InvalidArgumentError(option, path, "is an archive of arrays", remedy)
         return read_array(path)
-    except FileNotFoundError:
-        raise InvalidArgumentError(option, path, "there is no such file", remedy) from None
-    except OSError as error:
-        raise InvalidArgumentError(option, path, f"can't be read ({error.strerror or error})", remedy) from None
-    except UnreadableArrayError as error:
-        raise InvalidArgumentError(option, path, str(error), remedy) from None
+    except UnreadableFileError as error:
+        raise error.about(option, path, remedy) from None

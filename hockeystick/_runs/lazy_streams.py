@@ -10,7 +10,8 @@ from attrs import frozen
 from hockeystick._runs.bundled_data import classifier_errors, logistic_losses
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import Hidden, unchained
-from hockeystick.audits.targets.array_files import UnreadableArrayError, is_archive, map_array, read_archive
+from hockeystick.accounting.files.reading import UnreadableFileError
+from hockeystick.audits.targets.array_files import is_archive, map_array, read_archive
 from hockeystick.learners.lazy import LinearLosses
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, Box, Domain
 
@@ -67,13 +68,8 @@ def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
         if not is_archive(path):
             return map_array(path)
         found = read_archive(path, _MEMBER) if archives else None
-    except FileNotFoundError:
-        raise InvalidArgumentError("--losses", path, "there is no such file", _REMEDY) from None
-    except OSError as error:
-        raise InvalidArgumentError("--losses", path, f"can't be read ({error.strerror or error})", _REMEDY) from None
-    except (UnreadableArrayError, ValueError) as error:
-        reason = str(error) if isinstance(error, UnreadableArrayError) else "is not the name of a file"
-        raise InvalidArgumentError("--losses", path, reason, _REMEDY) from None
+    except UnreadableFileError as error:
+        raise error.about("--losses", path, _REMEDY) from None
     if found is None:
         raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
     if _MEMBER not in found:

@@ -24,6 +24,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.files.reading import UnreadableFileError, read_bytes
 from hockeystick.accounting.validate import array, integer, items, one_of, place, real
 
 Fill = Literal["zero", "mean"]
@@ -259,10 +260,9 @@ def read_movielens(folder: str | Path) -> Ratings:
 def _lines(file: Path, *, fields: int) -> list[tuple[str, list[str]]]:
     """The fields of each line of a file, with the line's place for an error message."""
     try:
-        text = file.read_text(encoding="latin-1")
-    except OSError as error:
-        reason = f"{file.name} can't be read: {error.strerror}"
-        raise InvalidArgumentError("folder", str(file.parent), reason) from error
+        text = read_bytes(file).decode("latin-1")
+    except UnreadableFileError as error:
+        raise InvalidArgumentError("folder", str(file.parent), f"{file.name} {error}", "give a full copy") from None
     found = [(f"{file.name}:{n}", line.split("::")) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not found:
         raise InvalidArgumentError("folder", str(file.parent), f"{file.name} is empty", "give a full copy")

@@ -34,6 +34,7 @@ from attrs import field, frozen
 from filelock import FileLock
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.files.reading import UnreadableFileError, read_text
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import integer, real
 from hockeystick.learners.common import arguments
@@ -351,10 +352,23 @@ def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.answered"
     with FileLock(file.with_suffix(".lock")):
-        if (int(file.read_text()) if file.exists() else 0) != answered:
+        if _answered(file) != answered:
             raise FederationError(f"request {answered + 1} has been answered")
         yield
         file.write_text(str(last))
+
+
+def _answered(file: Path) -> int:
+    """Returns the number of the last answered request."""
+    try:
+        text = read_text(file, most=64)
+    except UnreadableFileError as error:
+        if error.missing:
+            return 0
+        text = ""
+    if not text.isdecimal():
+        raise FederationError(f"{file} does not hold the number of a request: nothing was answered")
+    return int(text)
 
 
 def _stored_state(context: Any) -> State:

@@ -202,6 +202,58 @@ def test_code_is_counted_without_comments_and_docstrings(house: ModuleType, tmp_
     assert house.code_lines(tmp_path) == 3
 
 
+READS = {
+    "accounting/files": "the checked readers",
+    "accounting/budgets": "rows of a ledger, whose digests were checked",
+    "audits/targets/array_files.py": "the checked reader of arrays",
+    "audits/drawing": "pickles and states of this process and its workers",
+    "audits/catalogue/run.py": "pickles of this process and its workers",
+    "audits/neighbours/journal.py": "lines of a journal",
+    "audits/sequential/evidence_ledger.py": "rows of a ledger, whose digests were checked",
+    "audits/replay": "graphs of this process, and pickles that are compared",
+    "audits/systems/programs.py": "data of the audit itself",
+    "audits/systems/wire.py": "data of the audit itself",
+    "hockeystick/_runs": "graphs of this process",
+    "hockeystick/_pytest/session.py": "records of this process and its workers",
+    "hockeystick/_pytest/budget_fixture.py": "graphs of this process",
+    "hockeystick/_files/named_callables.py": "digests of source files",
+    "hockeystick/_cli/frame/audit_targets.py": "digests of source files",
+    "hockeystick/_report/forms/html.py": "the template in the package",
+}
+"""Where files are opened, or texts parsed, besides the checked readers, and why that is safe."""
+
+
+READING = {"read_text", "read_bytes", "genfromtxt", "loadtxt", "read_csv", "read_table", "open", "fdopen"}
+LOADING = {"json", "np", "numpy", "pickle", "tomllib", "marshal"}
+
+
+def readings(path: Path) -> Iterator[str]:
+    """The calls in a file that read a file or parse what one holds; ``open`` only where it does not write."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name, given = ast.unparse(node.func), {ast.unparse(one) for one in node.args}
+        owner, _, last = name.rpartition(".")
+        if owner in ("reading", "os", "opener", "DurableLedger", "cls") or given & {"'wb'", "'ab'", "'w'", "'a'"}:
+            continue
+        if (last in READING and (owner or last == "open")) or (last in ("load", "loads") and owner in LOADING):
+            yield name
+
+
+def test_files_are_read_by_the_checked_readers(house: ModuleType, tmp_path: Path) -> None:
+    """That is, with sizes, types and errors checked: see ``accounting/files/reading.py``."""
+    found = {
+        file.relative_to(ROOT).as_posix(): names
+        for part in house.PARTS
+        for file in house.sources(part)
+        if (names := list(readings(file))) and not file.relative_to(ROOT).as_posix().startswith(tuple(READS))
+    }
+    assert found == {}, "read files by hockeystick.accounting.files.reading"
+    probe = tmp_path / "probe.py"
+    probe.write_text("json.loads(x); Path(x).read_text(); open(x); np.load(x); open(x, 'wb'); reading.read_text(x)\n")
+    assert list(readings(probe)) == ["json.loads", "Path(x).read_text", "open", "np.load"]
+
+
 def imported(path: Path) -> Iterator[str]:
     """Full dotted names of all that a file imports, and of ``np.random``."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -254,20 +252,23 @@ def _read(file: str) -> tuple[Plan, list[CaseResult]]:
       InvalidArgumentError: The file can't be read, or holds something else.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_text
     from hockeystick.audits.catalogue.run import CaseResult
     from hockeystick.audits.verdicts.common import versions
 
     remedy = "give the file that --json of an earlier run wrote"
     try:
-        content = json.loads(Path(file).read_text(encoding="utf-8"))
+        text = read_text(file, most=LARGEST_JSON)
+    except UnreadableFileError as error:
+        raise error.about("--resume", file, remedy) from None
+    try:
+        content = json_value(text)
         if (content["command"], content["schema_version"]) != (_COMMAND, _SCHEMA):
             raise InvalidArgumentError("--resume", file, "is not a run that this version can read", remedy)
         names = ("samples", "seconds", "confidence", "seed")
         plan = Plan(cases=tuple(content["cases"]), **{name: content[name] for name in names})
         done = [CaseResult.from_dict(result) for result in content["results"]]
         known = content["versions"]
-    except OSError as error:
-        raise InvalidArgumentError("--resume", file, f"can't be read ({error.strerror})", remedy) from None
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         if isinstance(error, InvalidArgumentError):
             raise

@@ -242,11 +242,12 @@ def _rows(name: str, texts: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
 def _headers(file: str) -> dict[str, str]:
     """Returns the headers in a JSON file; no error shows one."""
     from hockeystick.accounting import InvalidArgumentError
+    from hockeystick.accounting.files.reading import UnreadableFileError, read_text
     from hockeystick.audits.targets.json_values import decode_json
 
     try:
-        found = decode_json(Path(file).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError):
+        found = decode_json(read_text(file))
+    except UnreadableFileError:
         found = None
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise InvalidArgumentError(

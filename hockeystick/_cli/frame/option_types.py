@@ -191,19 +191,16 @@ def read_text(argument: str, file: str, remedy: str) -> str:
       InvalidArgumentError: The file can't be read, or is not UTF-8.
     """
     from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.accounting.files import reading
 
     if file == "-" and sys.stdin is None:
         raise InvalidArgumentError(argument, file, "the standard input is closed", "give a file")
     try:
-        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return data.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InvalidArgumentError(argument, file, "there is no such file", remedy) from None
-    except UnicodeDecodeError:
-        raise InvalidArgumentError(argument, file, "is not UTF-8 text", remedy) from None
-    except (OSError, ValueError) as error:
-        reason = f"can't be read ({getattr(error, 'strerror', None) or error})"
-        raise InvalidArgumentError(argument, file, reason, "give a file") from None
+        if file == "-":
+            return reading.decoded(reading.read_stream(sys.stdin.buffer, most=reading.LARGEST_JSON))
+        return reading.read_text(file, most=reading.LARGEST_JSON)
+    except reading.UnreadableFileError as error:
+        raise error.about(argument, file, remedy) from None
 
 
 def read_graph(file: str) -> AccountantGraph:

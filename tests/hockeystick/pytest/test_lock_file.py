@@ -129,7 +129,7 @@ def test_two_branches_that_gave_one_number_to_two_tests(tmp_path: Path) -> None:
         ('{"format": "other"}', "is not a privacy lock file"),
         ("SCHEMA", "has schema 2, but this version reads 1"),
         ("NAN", "NaN is not allowed"),
-        ("TWICE", "'b' occurs twice"),
+        ("TWICE", "repeated key 'b'"),
         ("NEGATIVE", "budget 'b' can't be read (epsilon -1.0 is not a finite number"),
         ("BOOLEAN", "budget 'b' can't be read (epsilon True is not a finite number"),
         ("FIELD", "budget 'b' can't be read (expected the fields"),

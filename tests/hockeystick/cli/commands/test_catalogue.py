@@ -197,7 +197,7 @@ def test_catalogue_json_on_the_standard_output_is_alone_there() -> None:
         (["zoo/laplace@1", "--address", "tcp://x"], "--address="),
         (["--epsilon", "1"], "No such option"),
         (["--html", "x.html", "--markdown", "x.html"], "is the file of another result too"),
-        (["--resume", "missing.json"], "can't be read"),
+        (["--resume", "missing.json"], "there is no such file"),
         (["--resume", "words.json"], "is not a run"),
         (["--resume", "other.json"], "is not a run"),
         (["--resume", "gone.json"], "is not in this catalogue"),

@@ -1,0 +1,1 @@
+"""Files and texts of unknown origin, read within limits."""
