@@ -44,7 +44,7 @@ def best_aim(scores: Scores, claim: Claim, *, rest: int, level: float, prior: Pr
     """Returns the aim with the largest predicted standing, in standard errors beyond the critical value.
 
     The accuracy of guesses is estimated by the scores of the same outputs that they were fitted to, which is best for
-    few outputs by chance. So the share is shrunk towards ``prior``; but not at a point with a delta, for rare leaks.
+    few outputs by chance. So the share is shrunk towards ``prior``, the less the more outputs are known.
 
     Args:
       scores: learned from earlier outputs.
@@ -58,10 +58,9 @@ def best_aim(scores: Scores, claim: Claim, *, rest: int, level: float, prior: Pr
     for point in claim.points:
         standing = _standings(accuracy, shares * rest, rest, point, level)
         chosen = int(np.argmax(standing))
-        if point[1] == 0.0:
-            weight = known**2 / (known**2 + prior.weight**2)  # so many outputs show the share of a rare leak too
-            target = weight * shares[chosen] + (1 - weight) * prior.share
-            chosen = int(np.argmin(np.abs(shares - target)))
+        weight = known**2 / (known**2 + prior.weight**2)  # so many outputs show the share of a rare leak too
+        target = weight * shares[chosen] + (1 - weight) * prior.share
+        chosen = int(np.argmin(np.abs(shares - target)))
         if best is None or standing[chosen] > best.standing:
             best = Aim(float(shares[chosen]), point, float(standing[chosen]))
     assert best is not None  # a claim has a point
