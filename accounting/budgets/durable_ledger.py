@@ -37,11 +37,12 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
 from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError, Row, Snapshot, Store, chained
-from hockeystick.accounting.budgets.stores.sqlite_file import SQLiteFile, sync_folder
+from hockeystick.accounting.budgets.stores.sqlite_file import LedgerFile
 from hockeystick.accounting.budgets.stores.text_file import read_text_ledger
 from hockeystick.accounting.errors import GraphError, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.files.result_files import sync_folder
 
 SCHEMA_VERSION = 2
 
@@ -329,7 +330,7 @@ def _store(place: Place, timeout: float) -> Store:
         from hockeystick.accounting.budgets.stores.postgres import PostgresDatabase
 
         return PostgresDatabase.at(place, timeout=timeout)
-    return SQLiteFile(_path(place), timeout=timeout)
+    return LedgerFile(_path(place), timeout=timeout)
 
 
 def _path(place: Place) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TextIO
 
@@ -164,14 +164,13 @@ def json_value(text: str, *, constants: bool = False, private: bool = False) -> 
     """
     if len(text) > LARGEST_JSON:
         raise _too_large(LARGEST_JSON)
-    hooks: dict[str, Callable[[Any], Any]] = {
-        "parse_float": _finite,
-        "object_pairs_hook": _private if private else _public,
-    }
-    if not constants:
-        hooks["parse_constant"] = _no_constant
     try:
-        found = json.loads(text, **hooks)
+        found = json.loads(
+            text,
+            parse_float=_finite,
+            parse_constant=None if constants else _no_constant,
+            object_pairs_hook=_private if private else _public,
+        )
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at line {error.lineno}, column {error.colno}"
     except RecursionError:

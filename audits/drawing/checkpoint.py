@@ -1,9 +1,10 @@
 """Checkpoints: the state of a long audit in a file, from which an interrupted audit resumes.
 
-The file holds the choosing samples once they are complete, the counts of the bounding samples so far, and the numbers
-of the calls that they came from. A digest of the audit's arguments (:func:`digest`) identifies the audit. It includes
-the name that the caller gives to the target's version. The code of the target and of a statistic is not checked
-otherwise, and outputs of two versions must not be mixed.
+The file, a SQLite database (:mod:`hockeystick.accounting.files.records`), holds the choosing samples once they are
+complete, the counts of the bounding samples so far, and the numbers of the calls that they came from. A digest of the
+audit's arguments (:func:`digest`) identifies the audit. It includes the name that the caller gives to the target's
+version. The code of the target and of a statistic is not checked otherwise, and outputs of two versions must not be
+mixed.
 """
 
 from __future__ import annotations
@@ -18,19 +19,57 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
-from hockeystick.accounting.files.reading import UnreadableFileError
+from hockeystick.accounting.files.reading import json_value
+from hockeystick.accounting.files.records import TABLES, RecordFile, Records, joined, split
+from hockeystick.accounting.files.result_files import check_writable
+from hockeystick.accounting.files.sqlite_file import Kind
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.audits.drawing.content_digest import content_digest
 from hockeystick.audits.outputs.reading import Codebook, Table
-from hockeystick.audits.targets.array_files import read_archive
+from hockeystick.audits.targets.array_files import decoded, encoded
 from hockeystick.audits.targets.calling import known_seed
 
-_SCHEMA = 1
+_EARLIER = (b"PK\x03\x04", b'{"schema": ')  # an archive of arrays, and lines of JSON
 _KINDS = frozenset({"f8", "f4", "f2", "i"})  # see ``outputs.Layout``
 _SECONDS = 5.0  # between two writes
+
+
+class CheckpointError(HockeystickError):
+    """The error of a checkpoint that can't be used; what it held before is unchanged."""
+
+
+def kind(noun: str, application: int) -> Kind:
+    """Returns a kind of file for :class:`hockeystick.accounting.files.records.RecordFile`."""
+
+    def earlier(path: Path, start: bytes) -> str:
+        return "finish it with that version, or move it away" if start.startswith(_EARLIER) else ""
+
+    return Kind(
+        noun=noun,
+        application=application,
+        schema=2,
+        tables=TABLES,
+        error=CheckpointError,
+        timeout=CheckpointError,
+        done="stored",
+        then="it is not a checkpoint, or a damaged one",
+        earlier=earlier,
+    )
+
+
+KIND = kind("checkpoint", 0x686B7363)  # "hksc"
+TIMEOUT = 30.0  # seconds to wait for another process
+
+
+def unusable(path: Path, error: Exception) -> InvalidArgumentError:
+    """Returns the error about the argument ``checkpoint`` that names a file."""
+    reason = str(error).removeprefix(str(path)).lstrip(": ")
+    if not isinstance(error, CheckpointError):
+        reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"
+    return InvalidArgumentError("checkpoint", str(path), reason, "move it away")
 
 
 def digest(*arguments: object) -> str:
@@ -52,7 +91,7 @@ class Checkpoint:
     """A file from which an audit resumes.
 
     Attributes:
-      path: path of the file, which is replaced as a whole each time.
+      path: path of the file.
       key: :func:`digest` of the audit.
       seed: seed of the audit.
       total: number of outputs from each data set; 0 until it is known.
@@ -71,6 +110,7 @@ class Checkpoint:
     tables: tuple[Table, Table] | None = None
     bounded: tuple[frozenset[int], list[IntArray]] = field(factory=lambda: (frozenset(), []))
     _written: float = field(default=0.0, init=False)
+    _stored: tuple[Table, Table] | None = field(default=None, init=False)
 
     @classmethod
     @unchained()
@@ -83,25 +123,19 @@ class Checkpoint:
           seed: seed of the audit; None for the file's seed, or else a fresh one.
 
         Raises:
-          InvalidArgumentError: the file is not a checkpoint, or it belongs to another audit or seed.
+          InvalidArgumentError: the file is not a checkpoint, belongs to another audit or seed, or can't be written.
         """
-        where = Path(path)
+        where = check_writable("checkpoint", path)
+        if not where.exists() or (where.is_file() and not where.stat().st_size):
+            return cls(where, key, known_seed(None) if seed is None else seed)
         try:
-            arrays = read_archive(where)
-            plain = json.loads(str(arrays.pop("plain")))
-            if plain["schema"] == _SCHEMA:
-                saved = str(plain["asked"]), integer("seed", plain["seed"], low=0)
-                found = _decoded(cls(where, key, saved[1]), plain, arrays)
-        except UnreadableFileError as error:
-            if error.missing:
-                return cls(where, key, known_seed(None) if seed is None else seed)
-            reason = f"is not a checkpoint, or a damaged one ({error})"
-            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+            records = RecordFile(where, KIND, timeout=TIMEOUT).read()
+            plain = json_value(records[_HEAD].decode()) | json_value(records[_PROGRESS].decode())
+            saved = str(plain["asked"]), integer("seed", plain["seed"], low=0)
+            arrays = {name: decoded(joined(name, records)) for name in plain["arrays"] + plain["counts"]}
+            found = _decoded(cls(where, key, saved[1]), plain, arrays)
         except Exception as error:  # a file with other contents may raise anything
-            reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"
-            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
-        if plain["schema"] != _SCHEMA:
-            raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
+            raise unusable(where, error) from None
         if saved[0] != key or seed not in (None, saved[1]):
             remedy = "give the same target, arguments and seed, or another file"
             raise InvalidArgumentError("checkpoint", str(path), "is of another audit", remedy)
@@ -143,44 +177,66 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Writes the file atomically. Outputs of unusual types are not stored: a resumed audit draws them again."""
+        """Stores the state in one step. Outputs of unusual types are not stored: a resumed audit draws them again.
+
+        Raises:
+          CheckpointError: it could not be stored; the file is unchanged.
+        """
         if self.tables is None:
             return
         counted, counts = self.bounded
-        layouts = [[_lists(layout.key), list(layout.kinds)] for layout in self.book.layouts]
+        arrays: dict[str, Any] = {"counted": np.array(sorted(counted), dtype=np.int64)}
+        arrays |= {f"counts{i}": count for i, count in enumerate(counts)}
+        progress = json.dumps({"events": len(counts), "counts": list(arrays)})
+        records = {_PROGRESS: progress.encode()} | _split(arrays)
+        file = RecordFile(self.path, KIND, timeout=TIMEOUT)
+        if self._stored is not self.tables:
+            head = self._head()
+            if head is None:
+                return
+            file.ensure({})
+            file.replace(head | records)
+            self._stored = self.tables
+        else:
+            file.put(records)
+        self._written = time.monotonic()
+
+    def _head(self) -> Records | None:
+        """Returns the records of the choosing samples; None if their layouts have no form in JSON."""
+        assert self.tables is not None
+        arrays: dict[str, Any] = {}
+        for side, table in enumerate(self.tables):
+            arrays[f"runs{side}"] = np.array(table.runs)
+            arrays[f"codes{side}"] = np.asarray(table.codes)
+            arrays |= {f"block{side}-{code}": block for code, block in table.blocks.items()}
         plain: dict[str, Any] = {
-            "schema": _SCHEMA,
             "asked": self.key,
             "seed": self.seed,
             "total": self.total,
             "pace": self.pace,
             "simple": self.simple,
-            "events": len(counts),
-            "layouts": layouts,
+            "layouts": [[_lists(layout.key), list(layout.kinds)] for layout in self.book.layouts],
+            "arrays": list(arrays),
         }
         try:
             text = json.dumps(plain, allow_nan=False)
             if [_tuples(key) for key, _ in json.loads(text)["layouts"]] != [one.key for one in self.book.layouts]:
-                return
+                return None
         except (TypeError, ValueError):
-            return
-        arrays: dict[str, Any] = {"plain": np.array(text), "counted": np.array(sorted(counted), dtype=np.int64)}
-        for side, table in enumerate(self.tables):
-            arrays[f"runs{side}"] = np.array(table.runs)
-            arrays[f"codes{side}"] = np.asarray(table.codes)
-            arrays |= {f"block{side}-{code}": block for code, block in table.blocks.items()}
-        arrays |= {f"counts{i}": count for i, count in enumerate(counts)}
-        part = self.path.with_name(self.path.name + ".part")
-        with part.open("wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(self.path)
-        self._written = time.monotonic()
+            return None
+        return {_HEAD: text.encode()} | _split(arrays)
 
     def remove(self) -> None:
         """Removes the file at the end of the audit."""
         self.path.unlink(missing_ok=True)
+        self._stored = None
+
+
+_HEAD, _PROGRESS = "head", "progress"  # records
+
+
+def _split(arrays: dict[str, Any]) -> Records:
+    return {part: piece for name, one in arrays.items() for part, piece in split(name, encoded(one)).items()}
 
 
 def _decoded(empty: Checkpoint, plain: dict[str, Any], arrays: dict[str, Any]) -> Checkpoint:

@@ -89,10 +89,9 @@ class _Digests:
         reduced = value.__reduce_ex__(4) if known is None else known(value)
         if isinstance(reduced, str):
             return _hashed("global", type(value).__module__.encode(), reduced.encode())
-        made, arguments, *rest = reduced
-        state, items, pairs, *_ = [*rest, None, None, None]
-        listed = list(items) if items is not None else None
-        paired = [part for pair in pairs for part in pair] if pairs is not None else None
+        made, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+        listed = [] if items is None else list(items)
+        paired = [] if pairs is None else [part for pair in pairs for part in pair]
         return _hashed("object", *self._all(made, arguments, state, listed, paired))
 
 

@@ -1,19 +1,22 @@
 """The journal of a search for neighbours in a file, from which an interrupted search resumes.
 
-The next pairs of a search depend on its seed and on the scores so far only. So the file has one line for each rating of
-a pair (a "look"), in order. A resumed search reads the looks instead of repeating them, and continues after the last
-one. Outputs are not stored: if a pair is rated again, its earlier outputs are drawn again, with the same generators.
-The audits after a search add their verdicts.
+The next pairs of a search depend on its seed and on the scores so far only. So the file, a SQLite database
+(:mod:`hockeystick.accounting.files.records`), has one record for each rating of a pair (a "look"), by number. A resumed
+search reads the looks instead of repeating them, and continues after the last one. Outputs are not stored: if a pair is
+rated again, its earlier outputs are drawn again, with the same generators. The audits after a search add their
+verdicts.
 
-The first line has the digest of the arguments (:func:`hockeystick.audits.drawing.checkpoint.digest`) and the seed. An
-incomplete last line is dropped. As for :class:`hockeystick.audits.drawing.checkpoint.Checkpoint`, the target's code is
-not checked.
+The head has the digest of the arguments (:func:`hockeystick.audits.drawing.checkpoint.digest`) and the seed. Looks are
+written every fifth of a second, and whenever the search ends or stops; those that a kill loses are repeated. As for
+:class:`hockeystick.audits.drawing.checkpoint.Checkpoint`, the target's code is not checked.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
+import time
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -23,12 +26,18 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.files.reading import json_value
+from hockeystick.accounting.files.records import RecordFile, Records
+from hockeystick.accounting.files.result_files import check_writable
 from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.drawing.checkpoint import TIMEOUT, kind, unusable
 from hockeystick.audits.drawing.content_digest import content_digest
 from hockeystick.audits.targets.calling import known_seed
 from hockeystick.audits.verdicts.verdict import Verdict
 
-_SCHEMA = 1
+KIND = kind("journal", 0x686B736A)  # "hksj"
+_HEAD = "head"  # the record with the arguments; the others are looks and verdicts, by number
+_SECONDS = 0.2  # between two writes
 
 
 @frozen(kw_only=True)
@@ -75,7 +84,7 @@ class Journal:
     """A file from which a search resumes.
 
     Attributes:
-      path: path of the file; every look is written immediately.
+      path: path of the file.
       key: :func:`hockeystick.audits.drawing.checkpoint.digest` of the search and its audits.
       seed: seed of the search.
       left: looks of an earlier run that were not used yet.
@@ -87,6 +96,9 @@ class Journal:
     seed: int
     left: deque[Look] = field(factory=deque)
     verdicts: dict[int, Verdict] = field(factory=dict)
+    _looks: int = field(default=0, init=False)
+    _unwritten: Records = field(factory=dict, init=False)
+    _written: float = field(default=-math.inf, init=False)
 
     @classmethod
     @unchained()
@@ -102,42 +114,33 @@ class Journal:
           InvalidArgumentError: the file is not a journal, belongs to another search or seed, or can't be read or
             written.
         """
-        where = Path(path)
+        where = check_writable("checkpoint", path)
+        file = RecordFile(where, KIND, timeout=TIMEOUT)
         try:
-            content = where.read_bytes() if where.exists() else b""
-            lines = content.split(b"\n")
-            whole = [json.loads(line) for line in lines[:-1]]  # after the last line end is nothing, or half a line
-            if not whole:
-                if content:
-                    raise ValueError("has no complete line")
-                found = cls(where, key, known_seed(None) if seed is None else seed)
-                found._write({"schema": _SCHEMA, "asked": key, "seed": found.seed})
-                return found
-            head, *rest = whole
-            if head["schema"] != _SCHEMA:
-                raise InvalidArgumentError("checkpoint", str(path), "is of another version", "move it away")
+            if not where.exists() or (where.is_file() and not where.stat().st_size):
+                known = known_seed(None) if seed is None else seed
+                file.ensure({_HEAD: json.dumps({"asked": key, "seed": known}).encode()})
+            records = file.read()
+            head = json_value(records.pop(_HEAD).decode())
             if head["asked"] != key or seed not in (None, head["seed"]):
                 remedy = "give the same target, arguments and seed, or another file"
                 raise InvalidArgumentError("checkpoint", str(path), "is of another search", remedy)
             found = cls(where, key, integer("seed", head["seed"], low=0))
-            for plain in rest:
-                if "finalist" in plain:
-                    found.verdicts[integer("finalist", plain["finalist"], low=0)] = Verdict.from_dict(plain["verdict"])
+            for name in sorted(records):
+                what, _, number = name.partition(" ")
+                plain = json_value(records[name].decode())
+                if what == "verdict":
+                    found.verdicts[integer("finalist", int(number), low=0)] = Verdict.from_dict(plain)
                 else:
                     found.left.append(_look(**plain))
-            if lines[-1]:
-                os.truncate(where, len(content) - len(lines[-1]))
-        except OSError as error:
-            reason = f"can't be read or written ({error.strerror or error})"
-            raise InvalidArgumentError("checkpoint", str(path), reason, "give another file") from None
+            found._looks = len(found.left)
         except InvalidArgumentError as error:
             if error.argument == "checkpoint":
                 raise
             reason = f"is not a checkpoint ({error.argument} {error.reason})"
             raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
         except Exception as error:  # a file with other contents may raise anything
-            reason = f"is not a checkpoint, or a damaged one ({type(error).__name__})"
-            raise InvalidArgumentError("checkpoint", str(path), reason, "move it away") from None
+            raise unusable(where, error) from None
         return found
 
     def next(self, pair: int, marked: int, size: int) -> Look | None:
@@ -156,18 +159,29 @@ class Journal:
         return found
 
     def keep(self, look: Look) -> None:
-        """Adds a look."""
-        self._write(attrs.asdict(look))
+        """Adds a look, which is written within a fifth of a second, with the looks in between."""
+        self._looks += 1
+        self._unwritten[f"look {self._looks:09}"] = json.dumps(attrs.asdict(look), allow_nan=False).encode()
+        if time.monotonic() - self._written > _SECONDS:
+            self.flush()
 
     def keep_verdict(self, finalist: int, verdict: Verdict) -> None:
         """Adds the verdict of an audit."""
         self.verdicts[finalist] = verdict
-        self._write({"finalist": finalist, "verdict": verdict.to_dict()})
+        self._unwritten[f"verdict {finalist}"] = json.dumps(verdict.to_dict(), allow_nan=False).encode()
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes what was added; when it returns, that is on disk.
+
+        Raises:
+          CheckpointError: it could not be stored; the file is unchanged.
+        """
+        if self._unwritten:
+            RecordFile(self.path, KIND, timeout=TIMEOUT).put(self._unwritten)
+            self._unwritten.clear()
+        self._written = time.monotonic()
 
     def remove(self) -> None:
         """Removes the file at the end of the search and its audits."""
         self.path.unlink(missing_ok=True)
-
-    def _write(self, plain: dict[str, Any]) -> None:
-        with self.path.open("ab") as file:
-            file.write(json.dumps(plain, allow_nan=False).encode() + b"\n")

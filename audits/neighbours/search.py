@@ -258,6 +258,9 @@ class SearchPlan:
             if not state.rated:
                 raise
             interrupted = True
+        finally:
+            if journal is not None:
+                journal.flush()
         if not state.rated:
             raise (
                 state.failures[0][1]

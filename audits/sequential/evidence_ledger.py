@@ -22,8 +22,9 @@ that was counted already is refused. And every run that was started must be fini
 drop runs because of their results would bias the rest. A run may be started again with the seed of a pending run, since
 it draws the same outputs.
 
-The file is one JSON document with a digest, which is replaced atomically, and read and written under a file lock. Runs
-of one key may overlap: their factors are multiplied, each being fair given the file at the start of the run.
+The file is a SQLite database (:mod:`hockeystick.accounting.files.sqlite_file`), in which every registration and every
+result is one transaction that is on disk when it returns. Runs of one key may overlap: their factors are multiplied,
+each being fair given the file at the start of the run.
 """
 
 from __future__ import annotations
@@ -32,29 +33,51 @@ import hashlib
 import json
 import math
 import os
-import tempfile
-from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 from attrs import evolve, field, frozen
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from scipy import special
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
-from hockeystick.accounting.budgets.stores.rows import LedgerError
+from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError
+from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_text
+from hockeystick.accounting.files.records import TABLES, RecordFile, Records
+from hockeystick.accounting.files.result_files import sync_folder
+from hockeystick.accounting.files.sqlite_file import Kind
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.drawing.draws import Progress
 from hockeystick.audits.sequential.audit import Carried, Run
 from hockeystick.audits.sequential.betting import STAKES
 from hockeystick.audits.sequential.events import FixedEvents
 from hockeystick.audits.sequential.verdict import SequentialVerdict
+from hockeystick.audits.verdicts import fields
 
-SCHEMA_VERSION = 1
-_KIND = "hockeystick evidence"
+SCHEMA_VERSION = 2  # 1 was a JSON document
+_EARLIER = "hockeystick evidence"  # kind of that document
+_HEAD = "head"  # the record with alpha; the others are keys, by number
 _DESIGN = "bets 1"  # changes whenever the accounts of one version have another meaning in the next
+
+
+def _earlier(path: Path, start: bytes) -> str:
+    text = start.startswith(b'{"kind": "hockeystick evidence"')
+    return f"hockeystick ledger import {path} NEW moves it to a new file" if text else ""
+
+
+KIND = Kind(
+    noun="evidence ledger",
+    application=0x686B7365,  # "hkse"
+    schema=SCHEMA_VERSION,
+    tables=TABLES,
+    error=LedgerError,
+    timeout=LedgerTimeoutError,
+    done="stored",
+    then="it was left unchanged",
+    earlier=_earlier,
+)
 
 
 class RepeatedSeedError(HockeystickError):
@@ -150,7 +173,7 @@ class EvidenceLedger:
       >>> def large(outputs):
       ...     return outputs > 0.5
       >>> with tempfile.TemporaryDirectory() as folder:
-      ...     ledger = EvidenceLedger(f"{folder}/evidence.json", alpha=1e-6)
+      ...     ledger = EvidenceLedger(f"{folder}/evidence.db", alpha=1e-6)
       ...     for seed in range(3):
       ...         ledger.audit(
       ...             "sum", half_noise, claim=Claim(1.0), neighbours=(0, 1), samples=240, rng=seed, events=large
@@ -160,7 +183,14 @@ class EvidenceLedger:
       'refuted'
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, alpha: float = 1e-6, average_run_length: float = 1e6) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        alpha: float = 1e-6,
+        average_run_length: float = 1e6,
+        timeout: float = 30.0,
+    ) -> None:
         """Opens the ledger at ``path``; a new file is written at the first registration.
 
         Args:
@@ -168,20 +198,53 @@ class EvidenceLedger:
           alpha: false-alarm probability for all keys and all times together, in (0, 0.5). An existing file must have
             the same.
           average_run_length: a lower bound, at least 1, on the mean number of runs of a key until a false detection.
+          timeout: seconds to wait for other processes, at least 0.
 
         Raises:
-          LedgerError: the file is damaged, not a ledger, of a newer version, or has another alpha.
+          LedgerError: the file is damaged, not a ledger, of another version, or has another alpha.
+          InvalidArgumentError: an argument is outside its domain.
         """
-        self._path = Path(path).resolve()  # so that all names of the file have the same lock
+        self._file = RecordFile(_path("path", path), KIND, timeout=real("timeout", timeout, low=0.0))
         self.alpha = real("alpha", alpha, low=0.0, high=0.5, low_open=True, high_open=True)
         self.average_run_length = real("average_run_length", average_run_length, low=1.0)
-        self._lock = FileLock(f"{self._path}.lock")
         self.evidence()
 
+    @classmethod
+    def import_text(
+        cls, old: str | os.PathLike[str], path: str | os.PathLike[str], *, timeout: float = 30.0
+    ) -> EvidenceLedger:
+        """Moves a ledger of an earlier version, a JSON document, to a new file, once: the old file gets another name.
+
+        Args:
+          old: the old file; it becomes ``OLD.imported``.
+          path: the new file.
+          timeout: seconds to wait for other processes, at least 0.
+
+        Raises:
+          LedgerError: the old file is damaged or still in use, or the new one exists; nothing was moved.
+        """
+        source, place = _path("old", old), _path("path", path)
+        if place.exists():
+            raise LedgerError(f"{place} exists: choose another name")
+        try:
+            with FileLock(f"{source}.lock", timeout=timeout):  # of the earlier version
+                alpha, entries = _document(source)
+                made = cls(place, alpha=alpha, timeout=timeout)
+                made._file.ensure(_records(alpha, entries))
+                os.replace(source, f"{source}.imported")
+                sync_folder(source.parent)
+        except Timeout:
+            raise LedgerTimeoutError(f"{source}: a process of the earlier version still uses it: end it") from None
+        except OSError as error:
+            raise LedgerError(f"{source} can't be moved ({error.strerror}): don't use both ledgers") from None
+        return made
+
     def evidence(self) -> tuple[Evidence, ...]:
-        """Returns all keys in order of registration, including those of other processes."""
-        with self._turn():
-            return self._read()
+        """Returns all keys in order of registration, including those of other processes. It needs no right to write."""
+        path = self._file.path
+        if not path.exists() or (path.is_file() and not path.stat().st_size):  # which somebody is about to fill
+            return ()
+        return self._entries(self._file.read())
 
     def audit(
         self,
@@ -244,15 +307,20 @@ class EvidenceLedger:
         Raises:
           InvalidArgumentError: the name has no open key.
         """
-        with self._turn():
-            entries = self._read()
+
+        def work(records: Records) -> Records:
+            entries = self._entries(records)
             if not any(own.name == name and not own.closed for own in entries):
                 raise InvalidArgumentError("name", name, "has no open key in this ledger")
-            self._write(tuple(evolve(own, closed=own.closed or own.name == name) for own in entries))
+            return _records(self.alpha, tuple(evolve(own, closed=own.closed or own.name == name) for own in entries))
+
+        self._file.change(work)
 
     def _begin(self, key: tuple[str, tuple[tuple[float, float], ...], str], seed: int) -> Evidence:
-        with self._turn():
-            entries = list(self._read())
+        begun: list[Evidence] = []
+
+        def work(records: Records) -> Records:
+            entries = list(self._entries(records))
             if any(seed in own.seeds for own in entries if own.key == key):
                 raise RepeatedSeedError(f"seed {seed} was counted already for {key[0]!r}: give a fresh seed, or none")
             at = next((i for i, own in enumerate(entries) if own.key == key and not own.closed), len(entries))
@@ -262,15 +330,22 @@ class EvidenceLedger:
             own = entries[at]
             pending = own.pending if seed in own.pending else (*own.pending, seed)
             entries[at] = evolve(own, pending=pending)
-            self._write(tuple(entries))
-            return entries[at]
+            begun[:] = [entries[at]]
+            return _records(self.alpha, tuple(entries))
+
+        self._file.ensure(_records(self.alpha, ()))
+        self._file.change(work)
+        return begun[0]
 
     def _finish(self, before: Evidence, run: Run, verdict: SequentialVerdict) -> None:
         game, events = run.game, run.events
         assert game.log_money is not None
-        gain = verdict.log_wealth_end - before.log_wealth
-        with self._turn():
-            entries = list(self._read())
+        played, gain = game.log_money[0].ravel(), verdict.log_wealth_end - before.log_wealth
+
+        def work(records: Records) -> Records:
+            entries = list(self._entries(records))
+            if len(entries) < before.number or entries[before.number - 1].key != before.key:
+                raise LedgerError(f"{self._file.path}: the ledger was replaced by another one during the run")
             own = entries[before.number - 1]
             if any(run.seed in other.seeds for other in entries if other.key == own.key):
                 raise RepeatedSeedError(f"seed {run.seed} was counted by another process in the meantime")
@@ -281,7 +356,6 @@ class EvidenceLedger:
             start = -math.inf if own.log_detector is None else own.log_detector
             detector: float | None = float(np.logaddexp(start, 0.0)) + gain
             detected = detector is not None and detector >= math.log(self.average_run_length)
-            money = game.log_money[0].ravel() + behind
             fixed = isinstance(events, FixedEvents)
             entries[before.number - 1] = evolve(
                 own,
@@ -294,71 +368,122 @@ class EvidenceLedger:
                 samples=own.samples + verdict.samples,
                 seeds=(*own.seeds, run.seed),
                 pending=tuple(seed for seed in own.pending if seed != run.seed),
-                money=tuple(None if math.isinf(m) else m for m in money.tolist()),
+                money=tuple(None if math.isinf(m) else m for m in (played + behind).tolist()),
                 counts=tuple(map(tuple, events.counts.tolist())) if fixed and events is not None else (),
                 trials=events.trials if fixed and events is not None else 0,
             )
-            self._write(tuple(entries))
+            return _records(self.alpha, tuple(entries))
 
-    def _turn(self) -> AbstractContextManager[object]:
-        return self._lock.acquire(poll_interval=0.01)
+        self._file.change(work)
 
-    def _read(self) -> tuple[Evidence, ...]:
+    def _entries(self, records: Records) -> tuple[Evidence, ...]:
+        """Returns the keys in records whose digests were checked."""
+        where = self._file.path
         try:
-            text = self._path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return ()
-        except (OSError, UnicodeDecodeError) as error:
-            raise LedgerError(f"{self._path} can't be read ({error})") from None
-        try:
-            plain = json.loads(text)
-            kind, schema = plain["kind"], plain["schema"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise LedgerError(f"{self._path} is not an evidence ledger, or damaged; it was left unchanged") from None
-        if kind != _KIND or schema != SCHEMA_VERSION:
-            raise LedgerError(f"{self._path} is {kind!r} of schema {schema!r}; this version reads {SCHEMA_VERSION}")
-        try:
-            body = plain["body"]
-            if plain["digest"] != _digest(body):
-                raise ValueError("wrong digest")
-            if body["alpha"] != self.alpha:
-                raise LedgerError(f"{self._path} has alpha {body['alpha']!r}, not {self.alpha!r}")
-            return tuple(_entry(own) for own in body["evidence"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise LedgerError(f"{self._path} is damaged ({error}); it was left unchanged") from None
-
-    def _write(self, entries: tuple[Evidence, ...]) -> None:
-        body = {"alpha": self.alpha, "evidence": [attrs.asdict(own) for own in entries]}
-        text = json.dumps({"kind": _KIND, "schema": SCHEMA_VERSION, "digest": _digest(body), "body": body})
-        temporary = None
-        try:
-            descriptor, temporary = tempfile.mkstemp(
-                dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".tmp"
-            )
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self._path)
-        except BaseException as error:  # removes the temporary file after Ctrl-C too
-            if temporary is not None:
-                with suppress(OSError):
-                    os.unlink(temporary)
-            if isinstance(error, OSError):
-                raise LedgerError(f"{self._path} could not be written ({error}); it was left unchanged") from error
-            raise
+            alpha = _parsed(records[_HEAD])["alpha"]
+            entries = tuple(_entry(_parsed(records[name])) for name in sorted(records) if name != _HEAD)
+            if [own.number for own in entries] != list(range(1, len(entries) + 1)):
+                raise ValueError("its keys are not numbered from 1 on")
+        except (LookupError, TypeError, ValueError) as error:
+            raise LedgerError(f"{where} is damaged ({error}); it was left unchanged") from None
+        if alpha != self.alpha:
+            raise LedgerError(f"{where} has alpha {alpha!r}, not {self.alpha!r}")
+        return entries
 
 
-def _digest(body: object) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+def _path(argument: str, path: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(path).resolve()  # one path, whichever way it is named
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(argument, path, f"is not the name of a file ({error})", "give a path") from None
 
 
-def _entry(plain: dict[str, Any]) -> Evidence:
-    lists = ("detections", "seeds", "pending", "money")
-    values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in plain.items()}
-    for name in ("claim", "counts"):
-        values[name] = tuple(tuple(pair) for pair in plain[name])
-    return Evidence(**values)
+def _records(alpha: float, entries: tuple[Evidence, ...]) -> Records:
+    found = {_HEAD: json.dumps({"alpha": alpha}).encode()}
+    return found | {f"key {own.number:09}": json.dumps(attrs.asdict(own)).encode() for own in entries}
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    plain = json_value(content.decode(), constants=True)
+    if not isinstance(plain, dict):
+        raise TypeError("not an object")
+    return plain
+
+
+def _document(source: Path) -> tuple[float, tuple[Evidence, ...]]:
+    """Returns alpha and the keys of a ledger of the first version."""
+    try:
+        plain = json_value(read_text(source, most=LARGEST_JSON), constants=True)
+        if plain["kind"] != _EARLIER or plain["schema"] != 1:
+            raise LedgerError(f"{source} is not an evidence ledger of an earlier version")
+        body = plain["body"]
+        text = json.dumps(body, sort_keys=True)
+        if plain["digest"] != hashlib.sha256(text.encode()).hexdigest():
+            raise ValueError("wrong digest")
+        alpha = real("alpha", body["alpha"], low=0.0, high=0.5, low_open=True, high_open=True)
+        return alpha, tuple(map(_entry, body["evidence"]))
+    except UnreadableFileError as error:
+        raise LedgerError(f"{source}: {error}") from None
+    except (ValueError, LookupError, TypeError) as error:
+        raise LedgerError(f"{source} is damaged ({error}); it was left unchanged") from None
+
+
+def _optional(check: fields.Check) -> fields.Check:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _each(check: fields.Check) -> fields.Check:
+    return lambda name, value: tuple(check(name, one) for one in fields.rows(name, value))
+
+
+def _pair(name: str, value: object) -> tuple[Any, ...]:
+    pair = fields.rows(name, value)
+    if len(pair) != 2:
+        raise InvalidArgumentError(name, len(pair), "is not a pair")
+    return tuple(real(name, number, low=0.0, allow_inf=True) for number in pair)
+
+
+def _counts(name: str, value: object) -> tuple[int, ...]:
+    pair = fields.rows(name, value)
+    if len(pair) != 2:
+        raise InvalidArgumentError(name, len(pair), "is not a pair")
+    return tuple(fields.count(name, number) for number in pair)
+
+
+_CHECKS: dict[str, fields.Check] = {
+    "name": fields.words,
+    "claim": _each(_pair),
+    "design": fields.words,
+    "number": fields.count,
+    "alpha": fields.level,
+    "log_wealth": fields.finite,
+    "log_wealth_best": fields.finite,
+    "alarmed_in": _optional(fields.count),
+    "log_detector": _optional(fields.finite),
+    "detections": _each(fields.count),
+    "runs": fields.count,
+    "samples": fields.count,
+    "seeds": _each(fields.seed),
+    "pending": _each(fields.seed),
+    "closed": fields.truth,
+    "money": _each(_optional(fields.finite)),
+    "counts": _each(_counts),
+    "trials": fields.count,
+}
+
+
+def _entry(plain: Any) -> Evidence:
+    """Returns a key from a file.
+
+    Raises:
+      InvalidArgumentError: a field is missing, unknown, of another type or out of its domain.
+    """
+    if not isinstance(plain, dict):
+        raise TypeError("a key is not an object")
+    found = Evidence(**fields.read_fields("evidence", plain, _CHECKS))
+    if len(found.money) % len(STAKES):
+        raise InvalidArgumentError("money", len(found.money), f"is not a multiple of {len(STAKES)}")
+    return found
 
 
 def _carried(own: Evidence) -> Carried:

@@ -7,6 +7,7 @@ objects, because loading them runs code.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from hockeystick.accounting.errors import HockeystickError
 from hockeystick.accounting.files.reading import UnreadableFileError, opened
@@ -66,6 +68,22 @@ def read_archive(path: str | os.PathLike[str], *names: str) -> dict[str, Array]:
     """
     with opened(path) as file:
         return _only(lambda: _members(file, frozenset(names)))
+
+
+def encoded(array: npt.ArrayLike) -> bytes:
+    """Returns the content of an .npy file with an array."""
+    held = io.BytesIO()
+    np.save(held, np.asarray(array), allow_pickle=False)
+    return held.getvalue()
+
+
+def decoded(content: bytes) -> Array:
+    """Returns the array in the content of an .npy file.
+
+    Raises:
+      UnreadableArrayError: it holds no readable array.
+    """
+    return _only(lambda: _read(io.BytesIO(content), len(content)))
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:

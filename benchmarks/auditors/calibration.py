@@ -118,7 +118,7 @@ def kept(s0: Samples, s1: Samples, claim: Claim, alpha: float, rng: Rng) -> Answ
     """The evidence ledger: three runs of one key, whose event is given."""
     target, runs = Recorded(s0, s1), 3
     with tempfile.TemporaryDirectory() as folder:
-        ledger = EvidenceLedger(f"{folder}/evidence.json", alpha=alpha)
+        ledger = EvidenceLedger(f"{folder}/evidence.db", alpha=alpha)
         for seed in range(runs):
             found = ledger.audit("key", target, claim=claim, samples=len(s0) // runs, rng=seed, events=np.asarray)
             if found.refuted:

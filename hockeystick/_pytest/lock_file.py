@@ -28,9 +28,9 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from hockeystick._files.result_files import write_atomically
 from hockeystick.accounting.errors import HockeystickError
 from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_bytes, read_text
+from hockeystick.accounting.files.result_files import write_atomically
 from hockeystick.accounting.numerics.rounded_text import upper
 
 SCHEMA_VERSION = 1

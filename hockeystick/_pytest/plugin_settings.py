@@ -148,8 +148,8 @@ def _level(name: str, text: str | None, default: float, *, may_be_off: bool = Fa
 
 
 def _report(config: pytest.Config, name: str) -> Path:
-    from hockeystick._files.result_files import check_writable
     from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.accounting.files.result_files import check_writable
 
     path = config.invocation_params.dir / name
     if path.suffix not in SUFFIXES:
@@ -162,7 +162,7 @@ def _report(config: pytest.Config, name: str) -> Path:
 
 def _check_apart(found: Settings) -> None:
     """Refuses the same file for two outputs, of which one would replace the other."""
-    from hockeystick._files.result_files import same_file
+    from hockeystick.accounting.files.result_files import same_file
 
     files = [("the lock file", found.lock)]
     files += [] if found.ledger is None else [("the evidence ledger", found.ledger)]

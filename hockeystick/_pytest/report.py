@@ -18,11 +18,11 @@ from urllib.parse import quote
 
 import pytest
 
-from hockeystick._files.result_files import write_atomically
 from hockeystick._pytest.audit_fixtures import shown_level
 from hockeystick._pytest.lock_file import UPDATE
 from hockeystick._pytest.records import EVIDENCE
 from hockeystick._pytest.session import RULES, Finding, Recorded, Summary, reasons, tested_at
+from hockeystick.accounting.files.result_files import write_atomically
 from hockeystick.accounting.numerics import rounded_text
 
 SCHEMA_VERSION = 1

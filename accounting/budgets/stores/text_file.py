@@ -14,8 +14,8 @@ from typing import Any
 from hockeystick.accounting.budgets.stores.rows import LedgerError
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events import event_json
+from hockeystick.accounting.files.reading import UnreadableFileError, read_bytes
 
-_MOST = 1 << 30  # bytes
 _CHARGE = {"number", "event", "count", "note"}
 
 
@@ -26,11 +26,13 @@ def read_text_ledger(path: Path) -> tuple[object, list[dict[str, Any]]]:
       LedgerError: it can't be read, is not such a file, or is damaged.
     """
     try:
-        if not path.is_file() or path.stat().st_size > _MOST:
+        if not path.is_file():
             raise LedgerError(f"{path} is not a ledger of an earlier version: give its text file")
-        raw = path.read_bytes()
+        raw = read_bytes(path)
     except OSError as error:
         raise LedgerError(f"{path} can't be read ({error.strerror})") from None
+    except UnreadableFileError as error:
+        raise LedgerError(f"{path} {error}") from None
     lines = raw.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()

@@ -161,7 +161,7 @@ def _audit(
     files: ResultFiles,
     workers: Mapping[str, Any],
 ) -> int:
-    from hockeystick._files.result_files import write_atomically
+    from hockeystick.accounting.files.result_files import write_atomically
     from hockeystick.audits.catalogue.run import run_catalogue
     from hockeystick.audits.drawing.workers import WorkerError, Workers
 

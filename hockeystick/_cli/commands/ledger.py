@@ -228,20 +228,42 @@ def export(place: str, json_file: str | None, **given: Any) -> int:
 def import_command(old: str, place: str, who: str | None, **given: Any) -> int:
     """Move a ledger of an earlier version, a text file, to a new place; once.
 
-    The old file becomes OLD.imported, so that nobody goes on spending there.
+    The old file becomes OLD.imported, so that nobody goes on spending there. OLD may also be an evidence ledger of
+    pytest --privacy-ledger; it is moved to a file.
 
     \b
     Examples:
       hockeystick ledger import budget.jsonl budget.db
+      hockeystick ledger import privacy-evidence.json privacy-evidence.db
 
     Exit status: 0, or 2 if the old file is damaged or the new one exists: then nothing was moved.
     """
     from hockeystick.accounting import DurableLedger
 
+    if _is_evidence(old):
+        if "://" in place:
+            raise click.UsageError("an evidence ledger is a file: give the name of one in place of a URL")
+        from hockeystick.audits import EvidenceLedger
+
+        moved = EvidenceLedger.import_text(old, place, **_waiting(given))
+        note(f"{old} is now {old}.imported")
+        print_report(f"moved the evidence on {len(moved.evidence())} keys, at level {moved.alpha:g}")
+        return 0
     ledger = DurableLedger.import_text(old, place, who=who, **_waiting(given))
     note(f"{old} is now {old}.imported")
     print_report(f"moved {_receipt(ledger.verify())}")
     return 0
+
+
+def _is_evidence(old: str) -> bool:
+    """Whether a file begins as an evidence ledger of the first version."""
+    from hockeystick.accounting.files.reading import UnreadableFileError, opened
+
+    try:
+        with opened(old) as file:
+            return file.read(64).startswith(b'{"kind": "hockeystick evidence"')
+    except UnreadableFileError:
+        return False  # the import says why
 
 
 def _opened(place: str, given: dict[str, Any], who: str | None = None) -> DurableLedger:

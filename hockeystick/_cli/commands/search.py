@@ -59,7 +59,7 @@ def search_command(target: str, domain: str, **given: Any) -> int:
       hockeystick search mymech:count --domain counts --epsilon 1 \\
           --adjacency add-or-remove-one
       hockeystick search mymech:total --domain '{"values": [0, 1], "most": 50}' \\
-          --adjacency replace-one --epsilon 1 --checkpoint search.jsonl
+          --adjacency replace-one --epsilon 1 --checkpoint search.db
 
     \b
     Data sets to search (DOMAIN):

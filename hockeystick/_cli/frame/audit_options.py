@@ -71,7 +71,7 @@ def verdict_options(samples: str) -> Callable[[Command], Command]:
         ),
         option(
             "--checkpoint FILE",
-            FileName("state", beside=(".audit", ".part", ".audit.part")),
+            FileName("state", beside=(".audit", "-journal", ".audit-journal")),
             "Save the outputs drawn so far here; the same command resumes from this file.",
         ),
         click.option("--traceback", "full", is_flag=True, help="Show the whole traceback of an error in the target."),
@@ -167,7 +167,7 @@ def check_checkpoint(given: Given) -> None:
     Raises:
       InvalidArgumentError: The file can't be written.
     """
-    from hockeystick._files.result_files import check_writable
+    from hockeystick.accounting.files.result_files import check_writable
 
     if given["checkpoint"] is not None:
         check_writable("--checkpoint", given["checkpoint"])

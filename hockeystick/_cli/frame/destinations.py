@@ -76,8 +76,8 @@ def output_file(option: str, file: str, *taken: Path | None) -> Path:
       InvalidArgumentError: The file can't be written, is one of ``taken``, or is a file that the command itself reads
         (the types of its options tell: ``FileName``).
     """
-    from hockeystick._files.result_files import check_writable, same_file
     from hockeystick.accounting.errors import InvalidArgumentError
+    from hockeystick.accounting.files.result_files import check_writable, same_file
 
     path = check_writable(option, file)
     if path in taken:
@@ -150,7 +150,7 @@ def deliver(
 
 def write(path: Path, content: str | bytes) -> None:
     """Replaces a file atomically and prints its name."""
-    from hockeystick._files.result_files import write_atomically
+    from hockeystick.accounting.files.result_files import write_atomically
 
     write_atomically(path, content)
     note(f"wrote {path}")

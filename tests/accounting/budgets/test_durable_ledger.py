@@ -54,6 +54,16 @@ def place(request, tmp_path):
     return f"{request.getfixturevalue('postgres').url}/postgres?ledger={uuid.uuid4().hex}"
 
 
+def test_a_file_without_its_triggers_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    DurableLedger.create(path, ZCDPFilter(1.0))
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TRIGGER charge_kept")
+    db.close()
+    with pytest.raises(LedgerError, match="its tables are not those of this program"):
+        DurableLedger.open(path)
+
+
 def spent(place: str | Path) -> float:
     return 1.0 - DurableLedger.open(place).budget().remaining()["rho"]
 
@@ -62,7 +72,9 @@ def changed(place: str, *statements: str) -> None:
     """Changes the tables behind the ledger's back."""
     if "://" not in place:
         with sqlite3.connect(place) as db:
-            db.executescript("DROP TRIGGER charge_kept; DROP TRIGGER charge_fixed;" + ";".join(statements))
+            triggers = [sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+            drop = ["DROP TRIGGER charge_kept", "DROP TRIGGER charge_fixed"]
+            db.executescript(";".join([*drop, *statements, *triggers]))
         db.close()
         return
     import psycopg

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import math
 import os
+import signal
+import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -19,11 +21,13 @@ import numpy as np
 import pytest
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.files.records import RecordFile, joined, split
 from hockeystick.accounting.optional_packages import MissingExtraError, require
 from hockeystick.audits import Claim, TargetError, Verdict, audit
 from hockeystick.audits.drawing import checkpoint, draws
 from hockeystick.audits.drawing.workers import Crew, WorkerError, Workers
 from hockeystick.audits.outputs.reading import Codebook, Table
+from hockeystick.audits.targets.array_files import decoded, encoded
 
 CLAIM = Claim(1.0)
 
@@ -199,7 +203,7 @@ def stopping(after: int) -> Callable[[int, int], None]:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("after", [400, 5000, 9000])
 def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(target, kept, after)
     again: list[int] = []
     found = once(
@@ -221,7 +225,7 @@ def test_counts_of_an_interrupted_audit_are_kept_once(
     """Calls are small, and more so for outputs of several numbers; each is a piece of its own."""
     monkeypatch.setattr("hockeystick.audits.targets.calling._NUMBERS", 512)
     monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(target, kept, after)
     with np.load(kept) as stored:
         counted, counts = stored["counted"], stored["counts0"]
@@ -243,7 +247,7 @@ def test_an_interruption_between_counting_and_keeping_loses_a_piece_or_keeps_it(
     plain = result(once(vectorised))
     files = [draws.__file__, checkpoint.__file__]
     for line in range(20):
-        kept, left = tmp_path / f"audit{line}.npz", 40 + line  # lines of the two functions that run before it
+        kept, left = tmp_path / f"audit{line}.db", 40 + line  # lines of the two functions that run before it
 
         def step(frame: Any, event: str, _: Any) -> Any:
             nonlocal left
@@ -271,7 +275,7 @@ def fair(data: float, rng: np.random.Generator, runs: int) -> Any:
 
 
 def test_an_interrupted_audit_goes_on_with_what_its_first_look_left_of_the_level(tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     plain = once(fair, samples=30_000, first_look=True)
     stopped(fair, kept, 12_000, samples=30_000, first_look=True)
     again = once(fair, samples=30_000, first_look=True, checkpoint=kept)
@@ -282,19 +286,19 @@ def test_an_interrupted_audit_goes_on_with_what_its_first_look_left_of_the_level
 
 def test_counts_that_do_not_fit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hockeystick.audits.drawing.draws._PILOT_SECONDS", 1e-9)
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(vectorised, kept, 80_000, samples=60_000, first_look=False)
-    with np.load(kept) as stored:
-        arrays = dict(stored)
-    for name, wrong in (("counts0", arrays["counts0"] + 1), ("counts0", arrays["counts0"][:, 1:])):
-        np.savez(kept, **{**arrays, name: wrong})
+    file = RecordFile(kept, checkpoint.KIND, timeout=1.0)
+    counts = decoded(joined("counts0", file.read()))
+    for wrong in (counts + 1, counts[:, 1:]):
+        file.put(split("counts0", encoded(wrong)))
         with pytest.raises(InvalidArgumentError, match="does not fit"):
             once(vectorised, samples=60_000, checkpoint=kept, first_look=False)
 
 
 @pytest.mark.statistical
 def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(vectorised, kept, 1_000_000, rng=None, samples=None)
     found = once(vectorised, checkpoint=kept, rng=None, samples=None)
 
@@ -306,7 +310,7 @@ def test_a_checkpoint_remembers_seed_and_number_of_samples(tmp_path: Path) -> No
     [{"rng": 6}, {"samples": 7000}, {"bits": True}, {"confidence": 0.99}, {"grid": 0.5}, {"statistic": lambda x: x}],
 )
 def test_the_checkpoint_of_another_audit_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(vectorised, kept, 9000)
     before = kept.read_bytes()
 
@@ -315,9 +319,9 @@ def test_the_checkpoint_of_another_audit_is_refused(change: dict[str, Any], tmp_
     assert kept.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"oops", b"PK\x03\x04 broken"])
+@pytest.mark.parametrize("content", [b"oops", b"PK\x03\x05 broken", b"SQLite format 3\x00" + bytes(200)])
 def test_a_file_that_is_not_a_checkpoint_is_refused_and_left_unchanged(content: bytes, tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     kept.write_bytes(content)
 
     with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
@@ -335,7 +339,7 @@ def test_outputs_without_a_json_form_are_drawn_again(tmp_path: Path) -> None:
     def colours(data: float, rng: np.random.Generator) -> Colour:
         return Colour.RED if rng.random() < 0.2 + 0.5 * data else Colour.BLUE
 
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(colours, kept, 9000)
 
     assert result(once(colours, checkpoint=kept)) == result(once(colours))
@@ -418,21 +422,86 @@ def test_dask_needs_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
-    kept = tmp_path / "audit.npz"
+    kept = tmp_path / "audit.db"
     stopped(vectorised, kept, 9000)
-    with np.load(kept) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    plain = json.loads(str(arrays["plain"]))
-    np.savez(kept, **{**arrays, "plain": np.array(json.dumps({**plain, "schema": plain["schema"] + 1}))})
-    before = kept.read_bytes()
-    with pytest.raises(InvalidArgumentError, match="is of another version"):
-        once(vectorised, checkpoint=kept)
-    assert kept.read_bytes() == before
+    with sqlite3.connect(kept) as db:
+        db.execute("PRAGMA user_version = 3")
+    db.close()
+    np.savez(tmp_path / "old.npz", plain=np.array("{}"))
+    for file, said in ((kept, "has schema 3; this version reads 2"), (tmp_path / "old.npz", "of an earlier version")):
+        before = file.read_bytes()
+        with pytest.raises(InvalidArgumentError, match=said):
+            once(vectorised, checkpoint=file)
+        assert file.read_bytes() == before
+
+
+def test_a_checkpoint_that_can_t_be_written_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    drawn = []
+
+    def target(data: float, rng: np.random.Generator) -> float:
+        drawn.append(data)
+        return rng.random()
+
+    for place in (tmp_path / "none" / "audit.db", tmp_path, "/dev/full", "a\0b"):
+        with pytest.raises(InvalidArgumentError, match="checkpoint"):
+            audit(target, claim=CLAIM, neighbours=(0.0, 1.0), samples=100, checkpoint=place)
+    assert drawn == []
+
+
+KILLED = """
+import os, signal, sys
+import hockeystick as hs
+from hockeystick.audits.drawing import checkpoint, draws
+
+counted = []
+draws._PILOT_SECONDS = 1e-9  # many calls
+keep = checkpoint.Checkpoint.keep_counts
+checkpoint._SECONDS = 0.0
+checkpoint.Checkpoint.keep_counts = lambda self, calls, counts: (keep(self, calls, counts), counted.append(1))
+
+def target(data, rng, runs):
+    if counted:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return data[0] + rng.laplace(scale=4.0, size=runs)
+
+names = {f"person {i}" for i in range(20)}
+hs.audit(target, claim=hs.Claim(1.0), neighbours=((0.0, names), (1.0, names)), samples=60_000, rng=5,
+    checkpoint=sys.argv[1], first_look=False)
+"""
+
+
+@pytest.mark.statistical
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_an_audit_that_was_killed_goes_on_in_a_process_with_another_hash_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With data in a set, whose order differs from process to process."""
+    monkeypatch.setattr(draws, "_PILOT_SECONDS", 1e-9)
+    kept, names, sizes = tmp_path / "kept", {f"person {i}" for i in range(20)}, []
+    for seed in ("1", "2"):
+        command, environment = [sys.executable, "-c", KILLED, str(kept)], {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        counted = decoded(joined("counted", RecordFile(kept, checkpoint.KIND, timeout=1.0).read()))
+        sizes.append(len(counted))
+    assert 0 < sizes[0] < sizes[1]  # the second one went on
+
+    calls = []
+
+    def target(data: Any, rng: np.random.Generator, runs: int) -> Any:
+        calls.append(runs)
+        return data[0] + rng.laplace(scale=4.0, size=runs)
+
+    options: dict[str, Any] = {"samples": 60_000, "rng": 5, "first_look": False}
+    options |= {"claim": Claim(1.0), "neighbours": ((0.0, names), (1.0, names))}
+    resumed, resumed_calls = audit(target, checkpoint=kept, **options), len(calls)
+    assert result(resumed) == result(audit(target, **options))
+    assert resumed_calls < len(calls) / 2 and not kept.exists()
 
 
 @pytest.mark.parametrize("unusual", [Colour.RED, 1 + 2j, math.nan])
 def test_values_without_a_json_form_are_not_written(unusual: Any, tmp_path: Path) -> None:
-    kept = checkpoint.Checkpoint(tmp_path / "audit.npz", "asked", 1)
+    kept = checkpoint.Checkpoint(tmp_path / "audit.db", "asked", 1)
     kept.write()  # nothing was drawn so far
     assert not kept.path.exists()
     table = Table(1, 0, {})

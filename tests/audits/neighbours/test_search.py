@@ -7,9 +7,9 @@ at most 1e-6, over the choice of the seed. What is searched and rated bounds not
 
 from __future__ import annotations
 
-import json
 import math
 import signal
+import sqlite3
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 from scipy import stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.accounting.files.records import RecordFile
 from hockeystick.audits import Claim, TargetError, audit
 from hockeystick.audits.neighbours import journal
 from hockeystick.audits.neighbours.answers import Answers
@@ -413,7 +414,7 @@ def stopped(target: Any, calls: int, file: Any) -> None:
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.75, 0.98])
 @pytest.mark.parametrize("target", [silent_at_zero, count])
 def test_an_interrupted_search_goes_on_and_finds_the_same(target: Batch, share: float, tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     expected, first = whole(target)
     stopped(target, int(share * first.made), file)
     assert file.exists()
@@ -426,7 +427,7 @@ def test_an_interrupted_search_goes_on_and_finds_the_same(target: Batch, share: 
 
 
 def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> None:
-    file, rounds = tmp_path / "search.jsonl", 0
+    file, rounds = tmp_path / "search.db", 0
     while True:
         rounds += 1
         try:
@@ -437,22 +438,13 @@ def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> 
     assert rounds > 3 and shown(found) == shown(whole(silent_at_zero)[0])
 
 
-@pytest.mark.statistical
-def test_a_truncated_line_is_ignored(tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
-    stopped(count, 70, file)
-    file.write_bytes(file.read_bytes()[:-7])
-    stopped(count, 20, file)
-    assert shown(kept(count, file)) == shown(whole(count)[0])
-
-
 def test_pairs_that_raised_are_remembered(tmp_path: Any) -> None:
     def picky(data: Any, rng: np.random.Generator, runs: int) -> Any:
         if data > 6:
             raise ValueError("too many")
         return count(data, rng, runs)
 
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     expected = kept(picky)
     stopped(picky, 60, file)
     found = kept(picky, file)
@@ -469,7 +461,7 @@ def test_ctrl_c_keeps_the_file_and_gives_the_best_so_far(tmp_path: Any) -> None:
             signal.raise_signal(signal.SIGINT)
         return count(data, rng, runs)
 
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     assert kept(impatient, file).interrupted and file.exists()
     assert shown(kept(count, file, rng=None)) == shown(whole(count)[0])
 
@@ -479,7 +471,7 @@ def test_ctrl_c_keeps_the_file_and_gives_the_best_so_far(tmp_path: Any) -> None:
     [{"rng": 4}, {"samples": 5000}, {"samples_per_pair": 200}, {"rounds": 2}, {"adjacency": REPLACE}, {"group": 2}],
 )
 def test_the_file_of_another_search_is_refused_and_left_unchanged(change: dict[str, Any], tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     stopped(count, 20, file)
     before = file.read_bytes()
     with pytest.raises(InvalidArgumentError, match="is of another search"):
@@ -487,9 +479,9 @@ def test_the_file_of_another_search_is_refused_and_left_unchanged(change: dict[s
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"oops", b"oops\n", b"{}\n", b'{"schema": 1}\n', b"\x80\x81\n"])
+@pytest.mark.parametrize("content", [b"oops", b"{}\n", b"\x80\x81\n", b"SQLite format 3\x00"])
 def test_a_file_that_is_not_a_search_is_refused_and_left_unchanged(content: bytes, tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     file.write_bytes(content)
     with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         kept(count, file, rng=None)
@@ -517,7 +509,7 @@ def test_results_for_other_pairs_are_refused(tmp_path: Any) -> None:
         def __reduce__(self) -> Any:
             return str, ("moody",)
 
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     with pytest.raises(Stop):
         search_neighbours(Lasting(count, 20), Moody(), Claim(1.0), rng=3, checkpoint=file, **KEPT)
     Moody.offset = 1
@@ -548,7 +540,7 @@ def whole_audit() -> tuple[SearchedAudit, int]:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.85, 0.9, 0.95, 0.99])
 def test_an_interrupted_searched_audit_goes_on(share: float, tmp_path: Any) -> None:
     """In the search, in the first audit and in the second: every verdict is what it would have been."""
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     expected, made = whole_audit()
     with pytest.raises(Stop):
         two_audits(Lasting(silent_at_zero, int(share * made)), file)
@@ -575,27 +567,31 @@ def test_ctrl_c_in_the_search_of_an_audit_is_one(tmp_path: Any) -> None:
 
 
 def test_a_file_of_another_version_is_refused_and_left(tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     stopped(count, 20, file)
-    head, *rest = file.read_text().splitlines()
-    file.write_text("\n".join([json.dumps({**json.loads(head), "schema": 99}), *rest]) + "\n")
-    before = file.read_bytes()
-    with pytest.raises(InvalidArgumentError, match="is of another version"):
-        kept(count, file)
-    assert file.read_bytes() == before
+    with sqlite3.connect(file) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    (tmp_path / "old.jsonl").write_text('{"schema": 1, "asked": "", "seed": 1}\n')
+    for one, said in ((file, "has schema 99"), (tmp_path / "old.jsonl", "of an earlier version: finish it")):
+        before = one.read_bytes()
+        with pytest.raises(InvalidArgumentError, match=said):
+            kept(count, one)
+        assert one.read_bytes() == before
 
 
 def test_an_unreadable_file_is_refused(tmp_path: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="can't be read or written"):
+    with pytest.raises(InvalidArgumentError, match="is a folder"):
         kept(count, tmp_path, rng=None)
+    with pytest.raises(InvalidArgumentError, match="there is no folder"):
+        kept(Lasting(count, 0), tmp_path / "none" / "search.db", rng=None)
 
 
 def test_an_invalid_verdict_is_refused(tmp_path: Any) -> None:
-    file = tmp_path / "search.jsonl"
+    file = tmp_path / "search.db"
     begun = journal.Journal.at(file, "asked", 1)
     assert begun.seed == 1 and not begun.left
-    with file.open("a") as lines:
-        lines.write('{"finalist": 0, "verdict": {"outcome": "perhaps"}}\n')
+    RecordFile(file, journal.KIND, timeout=1.0).put({"verdict 0": b'{"outcome": "perhaps"}'})
     with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
         journal.Journal.at(file, "asked", 1)
 

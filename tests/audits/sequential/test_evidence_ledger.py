@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
+import signal
+import sqlite3
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from attrs import evolve
@@ -17,6 +23,7 @@ from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.budgets.stores.rows import LedgerError
+from hockeystick.accounting.files.records import RecordFile
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.sequential import evidence_ledger as module
 from hockeystick.audits.sequential.events import FixedEvents
@@ -41,7 +48,7 @@ def above(outputs: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "evidence.json"
+    return tmp_path / "evidence.db"
 
 
 def add(ledger: EvidenceLedger, name: str = "sum", target: Any = fair, **arguments: Any) -> Any:
@@ -124,49 +131,160 @@ def test_a_run_that_breaks_off_is_pending_and_can_be_made_again(path: Path) -> N
     assert ledger.evidence()[0].pending == () and ledger.evidence()[0].seeds == (1, 2)
 
 
-@pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_an_interrupted_write_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
-    ledger = EvidenceLedger(path)
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("disk full"), KeyboardInterrupt()])
+def test_an_interrupted_write_loses_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    ledger, connect = EvidenceLedger(path), sqlite3.connect
     add(ledger, rng=1)
-    before = path.read_bytes()
-    for error, seen in ((OSError("disk full"), LedgerError), (KeyboardInterrupt(), KeyboardInterrupt)):
+    before = ledger.evidence()
 
-        def fails(*_: object, error: BaseException = error) -> None:
-            raise error
+    class Failing(sqlite3.Connection):
+        def execute(self, *arguments: Any) -> sqlite3.Cursor:
+            if arguments[0].startswith("UPDATE"):
+                raise error
+            return super().execute(*arguments)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(os, step, fails)
-            with pytest.raises(seen):
-                add(ledger, rng=2)
-        assert path.read_bytes() == before
-    assert {own.name for own in path.parent.iterdir()} <= {path.name, path.name + ".lock"}
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Failing))
+        with pytest.raises(LedgerError if isinstance(error, Exception) else KeyboardInterrupt):
+            add(ledger, rng=2)
+    assert ledger.evidence() == before and [own.name for own in path.parent.iterdir()] == [path.name]
     add(ledger, rng=2)
     assert ledger.evidence()[0].runs == 2
 
 
-def changed(path: Path, **values: object) -> str:
-    plain = json.loads(path.read_text())
-    plain["body"]["evidence"][0].update(values)
-    return json.dumps(plain)
+KILLED = """
+import os, signal, sys
+import numpy as np
+from hockeystick.audits import Claim, EvidenceLedger
+
+left = int(sys.argv[2])
+
+def target(value, rng, runs):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return value + rng.laplace(size=runs)
+
+def above(outputs):
+    return outputs >= 1.0
+
+for seed in range(100):
+    EvidenceLedger(sys.argv[1]).audit(
+        "sum", target, claim=Claim(1.0), neighbours=(0.0, 1.0), samples=20, events=above, rng=seed)
+    print(seed, flush=True)
+"""
 
 
-def test_files_that_are_damaged_foreign_or_newer_are_refused_and_kept(path: Path) -> None:
+@pytest.mark.statistical
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_runs_that_ended_before_a_kill_count_and_the_last_one_is_pending(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path), "100"], capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL
+    said = tuple(map(int, done.stdout.split()))
+    (found,) = EvidenceLedger(path).evidence()
+    assert said and found.seeds == said and found.pending == (len(said),)
+    add(EvidenceLedger(path), samples=20, rng=len(said))
+    assert EvidenceLedger(path).evidence()[0].pending == ()
+
+
+def resealed(path: Path, **values: object) -> None:
+    """Changes the first key, with digests that fit."""
+    file = RecordFile(path, module.KIND, timeout=1.0)
+    file.change(
+        lambda records: {"key 000000001": json.dumps({**json.loads(records["key 000000001"]), **values}).encode()}
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"log_wealth": "much"}, {"log_wealth": math.nan}, {"alpha": 7}, {"closed": 1}, {"seeds": 3}, {"money": [1.0]},
+        {"claim": [[1.0]]}, {"counts": [[1, -1]]}, {"number": 2}, {"more": 1}, {"name": None}, {"pending": [-1]},
+    ],
+)  # fmt: skip
+def test_keys_that_are_well_written_and_wrong_are_refused(path: Path, values: dict[str, object]) -> None:
     add(EvidenceLedger(path), rng=1)
-    good = path.read_text()
-    newer = json.dumps({**json.loads(good), "schema": 2})
-    spoilt = ["", "{", "[]", "null", "3", '{"kind": "cake", "schema": 1}', newer, good[:-20], "[" * 100_000]
-    for text in [*spoilt, changed(path, log_wealth=-5.0), changed(path, seeds=[])]:
-        path.write_text(text)
+    resealed(path, **values)
+    with pytest.raises(LedgerError, match="damaged"):
+        EvidenceLedger(path)
+
+
+def test_files_that_are_damaged_foreign_or_of_another_version_are_refused_and_kept(path: Path) -> None:
+    add(EvidenceLedger(path), rng=1)
+    good = path.read_bytes()
+    at = good.index(b'"log_wealth"') + 15
+    changed = good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
+    for content in (b"{", b"\xff\xfe\x00", b"[" * 100_000, good[:-200], good[:4096], changed):
+        path.write_bytes(content)
         with pytest.raises(LedgerError):
             EvidenceLedger(path)
-        assert path.read_text() == text
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(LedgerError):
-        EvidenceLedger(path)
-    path.write_text(good)
+        assert path.read_bytes() == content
+    path.write_bytes(good)
     with pytest.raises(LedgerError, match="alpha"):
         EvidenceLedger(path, alpha=0.01)
-    EvidenceLedger(path)
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 3")
+    db.close()
+    with pytest.raises(LedgerError, match="has schema 3; this version reads 2"):
+        EvidenceLedger(path)
+    with pytest.raises(LedgerError, match="no such|can't be made"):
+        add(EvidenceLedger(path.parent / "none" / "e.db"), rng=1)
+    with pytest.raises(InvalidArgumentError):
+        EvidenceLedger("a\0b")
+
+
+def test_many_processes_may_make_one_ledger(path: Path) -> None:
+    made: list[object] = []
+
+    def run(seed: int) -> None:
+        try:
+            made.append(add(EvidenceLedger(path), samples=20, rng=seed).samples)
+        except Exception as error:  # shown by the assertion
+            made.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [20] * 4 and EvidenceLedger(path).evidence()[0].runs == 4
+
+
+def document(entries: tuple[Evidence, ...], alpha: float = 1e-6, **changes: object) -> str:
+    """The file of the first version."""
+    body = {"alpha": alpha, "evidence": [attrs.asdict(own) for own in entries]}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"kind": "hockeystick evidence", "schema": 1, "digest": digest, "body": body, **changes})
+
+
+def test_a_ledger_of_an_earlier_version_is_moved_once(path: Path) -> None:
+    add(EvidenceLedger(path), rng=1)
+    known = EvidenceLedger(path).evidence()
+    old, new = path.with_name("old.json"), path.with_name("new.db")
+    old.write_text(document(known))
+    with pytest.raises(LedgerError, match=r"earlier version: hockeystick ledger import .*old\.json NEW"):
+        EvidenceLedger(old)
+    with pytest.raises(LedgerError, match="exists"):
+        EvidenceLedger.import_text(old, path)
+    assert EvidenceLedger.import_text(old, new).evidence() == known
+    assert not old.exists() and old.with_name("old.json.imported").exists()
+    with pytest.raises(RepeatedSeedError):
+        add(EvidenceLedger(new), rng=1)
+    with pytest.raises(LedgerError, match="no such file"):
+        EvidenceLedger.import_text(old, path.with_name("more.db"))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"digest": ""}, {"kind": "cake"}, {"schema": 2}, {"body": {}}, {"body": 3}, {"kind": None}]
+)
+def test_a_damaged_ledger_of_an_earlier_version_is_not_moved(path: Path, changes: dict[str, object]) -> None:
+    old = path.with_name("old.json")
+    for text in (document((), **changes), "{", "[]", "[" * 9999):
+        old.write_text(text)
+        with pytest.raises(LedgerError):
+            EvidenceLedger.import_text(old, path)
+        assert old.read_text() == text and not path.exists()
 
 
 @pytest.mark.parametrize(
@@ -183,7 +301,7 @@ def test_bad_arguments_are_refused(path: Path, arguments: dict[str, Any]) -> Non
 
 def test_runs_that_overlap_all_count(path: Path) -> None:
     """Two runs of a key, the second inside the first: factors multiply."""
-    alone = [EvidenceLedger(path.with_name(f"alone{seed}.json")) for seed in (1, 2)]
+    alone = [EvidenceLedger(path.with_name(f"alone{seed}.db")) for seed in (1, 2)]
     for seed, ledger in enumerate(alone, 1):
         add(ledger, target=half, rng=seed)
     ledger = EvidenceLedger(path)
@@ -275,7 +393,7 @@ def test_going_on_from_the_file_is_one_long_run(path: Path, seed: int, cut: int)
     kept = tuple(None if math.isinf(m) else m for m in whole.log_money[0].ravel().tolist())
     own = Evidence("n", ((1.0, 0.0),), "", 1, 0.1, log_wealth=float(whole.log_totals[0]), runs=1, money=kept)
     ledger = EvidenceLedger(path)
-    ledger._write((own,))
+    ledger._file.ensure(module._records(ledger.alpha, (own,)))
     carried = module._carried(ledger.evidence()[0])
     later = Game(Claim(1.0), np.array([0.5]), np.full(2, math.inf), carried.log_money, carried.runs)
     after = events.after((pairs[0][:, :cut], pairs[1][:, :cut]))

@@ -17,8 +17,8 @@ from command_line import assert_refused, run, strict_json
 import hockeystick as hs
 from hockeystick._cli.frame.option_types import FileName
 from hockeystick._cli.program import cli
-from hockeystick._files.result_files import check_writable, write_atomically
 from hockeystick.accounting import AccountantGraph, Adjacency, GraphError, InvalidArgumentError
+from hockeystick.accounting.files.result_files import check_writable, write_atomically
 from hockeystick.audits import Answers, RealRecords
 from hockeystick.audits.catalogue.lazy.sample_sizes import _best_event
 from hockeystick.audits.claims.claim import Claim

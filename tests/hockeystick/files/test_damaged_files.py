@@ -28,10 +28,11 @@ from hockeystick._files.symbol_tables import read_records, read_reference
 from hockeystick._runs.distribution_models import numbers_file
 from hockeystick._runs.lazy_streams import convex_file, experts_file, federated_file
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.files.records import RecordFile
 from hockeystick.audits.drawing import checkpoint
 from hockeystick.audits.neighbours import journal as search_journal
 from hockeystick.audits.outputs.reading import Codebook, Table
-from hockeystick.audits.targets.array_files import UnreadableArrayError, read_archive, read_array
+from hockeystick.audits.targets.array_files import UnreadableArrayError, encoded, read_archive, read_array
 from hockeystick.learners.common.stream_checkpoint import seal, unseal
 from hockeystick.mechanisms import SimulationNoise
 
@@ -82,7 +83,7 @@ def parquet(**columns: Any) -> bytes:
 
 def kept(folder: Path) -> bytes:
     """The file of an audit that was interrupted."""
-    path = folder / "kept.npz"
+    path = folder / "kept.db"
     book = Codebook()
     book.code(("number", "float64"), ("f8",))
     book.closed = True
@@ -95,10 +96,12 @@ def kept(folder: Path) -> bytes:
 
 
 def journal(folder: Path) -> bytes:
-    path = folder / "journal.jsonl"
+    path = folder / "journal.db"
+    path.unlink(missing_ok=True)
     begun = search_journal.Journal.at(path, "asked", 1)
     for i in range(3):
         begun.keep(search_journal.Look(pair=i, mark=i, size=10, drawn=10, score=0.5, event=TEXT))
+    begun.flush()
     return path.read_bytes()
 
 
@@ -125,8 +128,8 @@ READERS: dict[str, tuple[str, Callable[[Path], bytes], Callable[[str], Any]]] = 
     ),
     "read_columns csv": ("r.csv", lambda _: b"x\n1\n918273\n3\n", lambda path: read_columns("--table", path, ["x"])),
     "read_columns parquet": ("r.parquet", lambda _: parquet(**NUMBERS), lambda p: read_columns("--table", p, ["x"])),
-    "Checkpoint.at": ("c.npz", kept, lambda path: checkpoint.Checkpoint.at(path, "asked", 1)),
-    "Journal.at": ("j.jsonl", journal, lambda path: search_journal.Journal.at(path, "asked", 1)),
+    "Checkpoint.at": ("c.db", kept, lambda path: checkpoint.Checkpoint.at(path, "asked", 1)),
+    "Journal.at": ("j.db", journal, lambda path: search_journal.Journal.at(path, "asked", 1)),
 }  # fmt: skip
 
 
@@ -222,43 +225,48 @@ def test_spoilt_checkpoints_of_streams_are_refused(name: str, forged: bool) -> N
 
 @pytest.mark.statistical
 def test_a_checkpoint_of_an_audit_with_odd_parts_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "c.npz"
-    path.write_bytes(kept(tmp_path))
-    with np.load(path) as found:
-        arrays = dict(found)
-    plain, refused, tried = json.loads(str(arrays["plain"])), 0, 0
-    for other in spoilt(plain):
-        tried += 1
-        np.savez(path, **(arrays | {"plain": np.array(json.dumps(other))}))
-        try:
-            checkpoint.Checkpoint.at(path, "asked", 1)
-        except InvalidArgumentError as error:
-            refused += 1
-            assert error.argument == "checkpoint"
+    kept(tmp_path)
+    path, refused, tried = tmp_path / "kept.db", 0, 0
+    file = RecordFile(path, checkpoint.KIND, timeout=1.0)
+    sound = file.read()
+    for name in ("head", "progress"):
+        for other in spoilt(json.loads(sound[name])):
+            tried += 1
+            file.replace(sound | {name: json.dumps(other).encode()})
+            try:
+                checkpoint.Checkpoint.at(path, "asked", 1)
+            except InvalidArgumentError as error:
+                refused += 1
+                assert error.argument == "checkpoint"
     assert refused > tried / 2
-    for name in arrays:
+    for name in sound.keys() - {"head", "progress"}:
         for odd in (np.array(TEXT), np.zeros((3, 3)), np.array([-1]), np.array(1j), np.array([2.5])):
-            np.savez(path, **(arrays | {name: odd}))
+            file.replace(sound | {name: encoded(odd)})
             with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
                 checkpoint.Checkpoint.at(path, "asked", 1)
+        file.replace({other: content for other, content in sound.items() if other != name})
+        with pytest.raises(InvalidArgumentError, match="is not a checkpoint"):
+            checkpoint.Checkpoint.at(path, "asked", 1)
 
 
 @pytest.mark.statistical
 def test_a_journal_with_odd_parts_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "j.jsonl"
-    head, *rest = journal(tmp_path).splitlines()
+    journal(tmp_path)
+    path = tmp_path / "journal.db"
+    file = RecordFile(path, search_journal.KIND, timeout=1.0)
+    head, first = file.read()["head"], file.read()["look 000000001"]
     refused = tried = 0
-    for line in [*spoilt(json.loads(rest[0])), *ODD, {"finalist": 0, "verdict": []}, {"finalist": [], "verdict": {}}]:
+    for name, other in [*(("look 1", one) for one in (*spoilt(json.loads(first)), *ODD)), ("verdict 0", []), ("x", {})]:
         tried += 1
-        path.write_bytes(head + b"\n" + json.dumps(line).encode() + b"\n")
+        file.replace({"head": head, name: json.dumps(other).encode()})
         try:
             search_journal.Journal.at(path, "asked", 1)
         except InvalidArgumentError as error:
             refused += 1
             assert error.argument == "checkpoint" and not traces(error)
     assert refused > tried / 2
-    for other in (other for other in [*spoilt(json.loads(head)), *ODD] if other != json.loads(head)):
-        path.write_bytes(json.dumps(other).encode() + b"\n")
+    for other in (other for other in [*spoilt(json.loads(head)), *ODD] if json.dumps(other) != head.decode()):
+        file.replace({"head": json.dumps(other).encode()})
         with pytest.raises(InvalidArgumentError):
             search_journal.Journal.at(path, "asked", 1)
 

@@ -239,12 +239,12 @@ def test_a_ledger_to_which_no_test_adds_is_named(pytester: pytest.Pytester) -> N
 @pytest.mark.statistical
 def test_a_ledger_accumulates_evidence_over_runs(pytester: pytest.Pytester) -> None:
     for seed in range(20):
-        result = run(pytester, GATHERING.replace("SEED", str(seed)), "--privacy-ledger", "evidence.json")
+        result = run(pytester, GATHERING.replace("SEED", str(seed)), "--privacy-ledger", "evidence.db")
         if result.ret:
             break
     assert 2 < seed < 20  # one run of 60 samples never reaches a millionth
     result.assert_outcomes(passed=1, failed=1)
-    ledger = EvidenceLedger("evidence.json", alpha=1e-6)
+    ledger = EvidenceLedger("evidence.db", alpha=1e-6)
     right, wrong = ledger.evidence()
     assert (right.name, right.runs, right.alarmed) == ("test_it.py::test_right", seed + 1, False)
     assert (wrong.name, wrong.runs, wrong.alarmed_in) == ("test_it.py::test_wrong", seed + 1, seed + 1)
@@ -252,18 +252,18 @@ def test_a_ledger_accumulates_evidence_over_runs(pytester: pytest.Pytester) -> N
     assert levels() == {name: [1e-6 * 6 / (math.pi * k) ** 2] for k, name in ((1, "right"), (2, "wrong"))}
 
     # a key that alarmed stays so, until somebody begins it anew: the message says how
-    again = run(pytester, GATHERING.replace("SEED", "77"), ini="privacy_ledger = evidence.json")
+    again = run(pytester, GATHERING.replace("SEED", "77"), ini="privacy_ledger = evidence.db")
     again.assert_outcomes(passed=1, failed=1)
     again.stdout.fnmatch_lines(
-        ["the test fails in every run until *: EvidenceLedger('*evidence.json', alpha=1e-06).restart(*"]
+        ["the test fails in every run until *: EvidenceLedger('*evidence.db', alpha=1e-06).restart(*"]
     )
     ledger.restart("test_it.py::test_wrong")
     fixed = GATHERING.replace("half", "laplace").replace("SEED", "78")
-    run(pytester, fixed, "--privacy-ledger", "evidence.json").assert_outcomes(passed=2)
+    run(pytester, fixed, "--privacy-ledger", "evidence.db").assert_outcomes(passed=2)
 
-    other = run(pytester, fixed, ini="privacy_ledger = evidence.json\nprivacy_ledger_false_alarms = 1e-3")
+    other = run(pytester, fixed, ini="privacy_ledger = evidence.db\nprivacy_ledger_false_alarms = 1e-3")
     other.assert_outcomes(failed=2)
-    other.stdout.fnmatch_lines(["evidence ledger: *evidence.json has alpha 1e-06, not 0.001"])
+    other.stdout.fnmatch_lines(["evidence ledger: *evidence.db has alpha 1e-06, not 0.001"])
 
 
 @pytest.mark.statistical
@@ -273,10 +273,10 @@ def test_parallel_processes_share_one_ledger_and_one_numbering(pytester: pytest.
         for i in range(6)
     )
     tests = bets + auditing("a") + auditing("b")
-    run(pytester, tests, "-n", "2", "--privacy-ledger", "evidence.json", "--junit-xml", "junit.xml").assert_outcomes(
+    run(pytester, tests, "-n", "2", "--privacy-ledger", "evidence.db", "--junit-xml", "junit.xml").assert_outcomes(
         passed=8
     )
-    found = EvidenceLedger("evidence.json", alpha=1e-6).evidence()
+    found = EvidenceLedger("evidence.db", alpha=1e-6).evidence()
     assert {own.name: own.runs for own in found} == {f"test_it.py::test_bet{i}": 1 for i in range(6)}
     assert sorted(own.number for own in found) == list(range(1, 7)) and not any(own.pending for own in found)
     shared = {name: level for name, level in levels().items() if name in "ab"}

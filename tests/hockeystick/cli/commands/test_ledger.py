@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from command_line import assert_refused, strict_json
 
 from hockeystick import events
 from hockeystick.accounting import Adjacency, DurableLedger, GDPFilter, PureFilter, RDPFilter, ZCDPFilter
+from hockeystick.audits import EvidenceLedger
 
 run = partial(command_line.run, "ledger")
 TARGET = ["--epsilon", "3", "--delta", "1e-6"]
@@ -106,3 +108,15 @@ def test_an_old_ledger_is_named_and_moved(tmp_path):
     assert_refused(run("show", old), "hockeystick ledger import")
     assert_refused(run("import", old, tmp_path / "new.db"), "line 1 is damaged")
     assert not (tmp_path / "new.db").exists()
+
+
+def test_evidence_of_an_earlier_version_is_moved_once(tmp_path):
+    body = {"alpha": 1e-3, "evidence": []}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    old, new = tmp_path / "evidence.json", tmp_path / "evidence.db"
+    old.write_text(json.dumps({"kind": "hockeystick evidence", "schema": 1, "digest": digest, "body": body}))
+    assert_refused(run("import", old, "postgresql://host/db"), "evidence ledger is a file")
+    found = run("import", old, new)
+    assert found.exit_code == 0 and "evidence on 0 keys, at level 0.001" in found.stdout
+    assert not old.exists() and EvidenceLedger(new, alpha=1e-3).evidence() == ()
+    assert_refused(run("import", old, tmp_path / "more.db"), "give its text file")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from hockeystick._files.result_files import check_writable, write_atomically
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.files.result_files import check_writable, write_atomically
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -70,7 +70,7 @@ def test_a_failure_while_writing_leaves_the_old_file(
 def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text("old")
     code = (
-        "import os, sys; from hockeystick._files.result_files import write_atomically\n"
+        "import os, sys; from hockeystick.accounting.files.result_files import write_atomically\n"
         "os.fsync = lambda _: os._exit(9)  # the text is written, the power goes\n"
         "write_atomically(sys.argv[1], 'new' * 100_000)"
     )

@@ -87,7 +87,8 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> None
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(target.parent)
+    with suppress(OSError):  # some file systems can't open a folder
+        sync_folder(target.parent)
 
 
 def same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
@@ -124,14 +125,15 @@ def _draft(folder: Path) -> tuple[int, str]:
     return tempfile.mkstemp(dir=folder, prefix=".hockeystick.", suffix=".tmp")
 
 
-def _sync_folder(folder: Path) -> None:
-    """Synchronises the rename to the disk, if the system supports it."""
-    with suppress(OSError):  # some systems and file systems can't open a folder
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def sync_folder(folder: Path) -> None:
+    """Makes a new name in a folder survive a crash; Windows has no such call and needs none."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _umask() -> int:
