@@ -99,7 +99,7 @@ def pure(event: Any, distance: float = 1.0) -> float:
     """The pure ε of an event in JSON."""
     if event["type"] == "Composed":
         return math.fsum(count * pure(part, distance) for part, count in event["parts"])
-    return distance * (event["epsilon"] if event["type"] == "PureDP" else 1.0 / event["noise_multiplier"])
+    return distance * float(event["epsilon"] if event["type"] == "PureDP" else 1.0 / event["noise_multiplier"])
 
 
 def graph_states(content: bytes, value: AccountantGraph) -> bool | None:
@@ -151,7 +151,7 @@ def value_states(content: bytes, value: Any) -> bool:
 
 def results_state(content: bytes, value: Any) -> bool:
     given = plain(content)
-    return list(value) == given.get("results", [given])
+    return bool(list(value) == given.get("results", [given]))
 
 
 def template_states(content: bytes, value: Template) -> bool:
@@ -370,7 +370,10 @@ FORMATS: dict[str, Format] = {
         ".json", lambda _: graph().guarantee().to_json().encode(), text(Guarantee.from_json), guarantee_states
     ),
     "claim": Format(
-        ".json", lambda _: graph().guarantee().to_json().encode(), lambda path: read_claim(str(path)), nothing
+        ".json",
+        lambda _: b'{"epsilons": [0.0, 1.0, 2.5], "deltas": [0.25, 0.01, 0.0]}',
+        lambda path: read_claim(str(path)),
+        nothing,
     ),
     "template": Format(".json", template, text(Template.read), template_states),
     "verdict": Format(".json", verdict, text(Verdict.from_json), verdict_states),

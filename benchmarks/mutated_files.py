@@ -51,7 +51,7 @@ def _mutate(found: bytearray, coins: Random) -> None:
     near = coins.randrange(min(size, 160) + 1)  # most that can go wrong is in the head and in the tail
     at = coins.choice((coins.randrange(size + 1), coins.randrange(size + 1), near, max(0, size - near)))
     length = coins.choice((1, 2, 4, 8, 16, 64, 512))
-    kind = 7 if found[:1] in (b"{", b"[") and coins.random() < 0.4 else coins.randrange(9)
+    kind = 7 if found[:1].decode("latin-1") in "{[" and coins.random() < 0.4 else coins.randrange(9)
     if kind == 0 and at < size:
         found[at] ^= 1 << coins.randrange(8)
     elif kind == 1:

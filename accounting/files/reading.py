@@ -187,7 +187,7 @@ def json_value(text: str, *, constants: bool = False, private: bool = False) -> 
 
 
 class _Refused(ValueError):
-    """What a hook of the parser refuses."""
+    """The refusal of a hook of the parser."""
 
 
 def _public(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ if hasattr(os, "register_at_fork"):
 
 @frozen
 class Kind:
-    """What a file is for.
+    """The purpose of a file, and its words.
 
     Attributes:
       noun: its name in messages, as in "ledger".

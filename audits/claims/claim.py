@@ -297,7 +297,7 @@ class Claim:
 def _read(name: str, deltas: npt.ArrayLike | Callable[[float], float], grid: Array) -> Array:
     if callable(deltas):
         return np.array([real(name, deltas(float(eps)), low=0.0, high=1.0) for eps in grid])
-    return array(name, np.atleast_1d(np.asarray(deltas)), shape=grid.shape, low=0.0, high=1.0)
+    return array(name, np.atleast_1d(array(name, deltas, low=0.0, high=1.0)), shape=grid.shape)
 
 
 def _upper(name: str, bound: object) -> float:

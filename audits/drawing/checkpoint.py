@@ -27,7 +27,7 @@ from hockeystick.accounting.files.records import TABLES, RecordFile, Records, jo
 from hockeystick.accounting.files.result_files import check_writable
 from hockeystick.accounting.files.sqlite_file import Kind
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.audits.drawing.content_digest import content_digest
+from hockeystick.audits.drawing.digests import content_digest
 from hockeystick.audits.outputs.reading import Codebook, Table
 from hockeystick.audits.targets.array_files import decoded, encoded
 from hockeystick.audits.targets.calling import known_seed

@@ -31,7 +31,7 @@ from hockeystick.accounting.files.records import RecordFile, Records
 from hockeystick.accounting.files.result_files import check_writable
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.drawing.checkpoint import TIMEOUT, kind, unusable
-from hockeystick.audits.drawing.content_digest import content_digest
+from hockeystick.audits.drawing.digests import content_digest
 from hockeystick.audits.targets.calling import known_seed
 from hockeystick.audits.verdicts.verdict import Verdict
 

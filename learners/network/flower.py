@@ -352,13 +352,13 @@ def _claimed(name: str, answered: int, last: int) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.answered"
     with FileLock(file.with_suffix(".lock")):
-        if _answered(file) != answered:
+        if _last_answered(file) != answered:
             raise FederationError(f"request {answered + 1} has been answered")
         yield
         file.write_text(str(last))
 
 
-def _answered(file: Path) -> int:
+def _last_answered(file: Path) -> int:
     """Returns the number of the last answered request."""
     try:
         text = read_text(file, most=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from benchmarks import mutated_files
 from benchmarks.file_formats import FORMATS, Format, graph, graph_states, guarantee_states
 from hockeystick.accounting import AccountantGraph, HockeystickError
 
-pytestmark = pytest.mark.skipif(not hasattr(mutated_files.signal, "SIGPROF"), reason="needs a timer of CPU")
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGPROF"), reason="needs a timer of CPU")
 
 
 def test_mutations_differ_and_repeat_with_the_seed() -> None:

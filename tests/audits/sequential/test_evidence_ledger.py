@@ -251,9 +251,9 @@ def test_many_processes_may_make_one_ledger(path: Path) -> None:
     assert made == [20] * 4 and EvidenceLedger(path).evidence()[0].runs == 4
 
 
-def document(entries: tuple[Evidence, ...], alpha: float = 1e-6, **changes: object) -> str:
+def document(entries: tuple[Evidence, ...], **changes: object) -> str:
     """The file of the first version."""
-    body = {"alpha": alpha, "evidence": [attrs.asdict(own) for own in entries]}
+    body = {"alpha": 1e-6, "evidence": [attrs.asdict(own) for own in entries]}
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return json.dumps({"kind": "hockeystick evidence", "schema": 1, "digest": digest, "body": body, **changes})
 

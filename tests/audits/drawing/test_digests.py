@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick.audits.drawing.content_digest import content_digest
+from hockeystick.audits.drawing.digests import content_digest
 
 
 @attrs.frozen
@@ -82,7 +82,7 @@ def test_too_deep_values_have_none() -> None:
 def test_the_digest_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "import collections, numpy as np, hockeystick as hs\n"
-        "from hockeystick.audits.drawing.content_digest import content_digest\n"
+        "from hockeystick.audits.drawing.digests import content_digest\n"
         "names = {f'name {i}' for i in range(50)}\n"
         "print(content_digest(names, [frozenset(names), {1: names}], np.array([names], object), hs.Claim(1.0)))"
     )
