@@ -213,6 +213,7 @@ READS = {
     "audits/replay": "graphs of this process, and pickles that are compared",
     "audits/systems/programs.py": "data of the audit itself",
     "audits/systems/wire.py": "data of the audit itself",
+    "hockeystick/_guesses.py": "lists of names in the package",
     "hockeystick/_runs": "graphs of this process",
     "hockeystick/_pytest/session.py": "records of this process and its workers",
     "hockeystick/_pytest/budget_fixture.py": "graphs of this process",
