@@ -27,7 +27,7 @@ from hockeystick.accounting.losses import gaussian_profile
 from hockeystick.accounting.numerics import crossings
 
 _FAR = 60.0  # |ln(cost/target)| is cut off here: far enough to lead a search
-_CLOSE = 0.01
+_CLOSE = 3e-5  # a part of ε: by more the two inversions do not differ
 _STEP = math.log(8.0)
 _PATIENCE = 2  # inversions that may be refused
 _LITTLE = 2.0**27  # of work, some 0.2 s, for an inversion that leads

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -60,8 +61,10 @@ _TRIES = 5
 _NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
 _STILL = 0.1  # of a plan's ε, times the tilt: the next plan would be the same
 _CLOSE = 1.0  # the same for a guess
-_SHARP = 1e-6  # a part of ε
-_LEAST_EPSILON = 1e-100  # below it tilts, near 1/ε, overflow
+_SHARP = 1e-6  # a part of ε, or of δ(0)
+_NEXT = 1e-9  # a part of δ(0)
+_OF_DELTA = 0.1
+LEAST_EPSILON = 1e-100  # below it tilts, near 1/ε, overflow
 _SPREADS = 20.0  # deviations of the total loss in a window
 _WRAPPED = 5e-5  # a part of ε, by a bound that is far above it
 _ROOM = 1.02  # for the window of a finer law
@@ -197,6 +200,8 @@ class Sketch:
 
     def _saddle(self, epsilon: float, level: float) -> float:
         low, high = 1e-6 / epsilon, 1.0 / epsilon
+        while not self._is_small(low, epsilon, level):  # at hardly any ε tilts are those of none
+            low, high = 1e-3 * low, low
         while high * epsilon < 1e8 and self._is_small(high, epsilon, level):
             low, high = high, 4 * high
         while high / low > 1.05:
@@ -233,8 +238,8 @@ class Sketch:
             low, high = (middle, high) if self.log_delta(middle, log_delta) > log_delta else (low, middle)
         return high
 
-    def step(self, tilt: float, epsilon: float, level: float) -> float:
-        """Returns a grid that adds little to ε: of a loss l in a cell of width h splitting makes a variance ≤ |l|·h.
+    def added(self, tilt: float, level: float) -> Callable[[float], float]:
+        """Returns what a grid of a step adds to ε: of a loss l in a cell of width h splitting makes a variance ≤ |l|·h.
 
         Between grid points δ is interpolated, which moves ε by h²·tilt/8 at most.
         """
@@ -245,12 +250,16 @@ class Sketch:
             y = log_p[inside] + tilt * losses
             w = np.exp(y - y.max())
             weights.append((count, w / w.sum(), np.abs(losses)))
-        low, high = 1e-12 * epsilon, 0.5 / tilt
 
         def spent(h: float) -> float:
             split = sum(n * float(w @ np.minimum(h * h / 6, x * h)) for n, w, x in weights)
             return (split + h * h / 4) * (1 + tilt) / 2
 
+        return spent
+
+    def step(self, tilt: float, epsilon: float, level: float) -> float:
+        """Returns a grid that adds little to ε."""
+        low, high, spent = 1e-12 * epsilon, 0.5 / tilt, self.added(tilt, level)
         while high / low > 1.05:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if spent(middle) < _AIM * epsilon else (low, middle)
@@ -282,8 +291,11 @@ class Plan:
     excess: float
 
 
-def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
+def plan(event: PrivacyEvent, epsilon: float, log_delta: float, *, of_delta: float = 0.0) -> Plan:
     """Returns a plan; any would give sound bounds.
+
+    Args:
+      of_delta: the grid may move ε by that many times what moves δ by e, where this is more than ε.
 
     Raises:
       UnsupportedEventError: a part is not a mixture of normals.
@@ -294,7 +306,7 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float) -> Plan:
     level = 1.01 * epsilon + 1.05 * margin
     tilt = rough.tilt(epsilon, level)
     ends = rough.ends(tilt, level)
-    fine = rough.step(tilt, epsilon, level)
+    fine = rough.step(tilt, max(epsilon, of_delta / tilt), level)
     widths = [high - low for low, high in ends]
     step = max(fine, min(max(widths) / _MAX_CELLS, max(_COARSE * fine, max(widths) / _MOST_CELLS)))
     step = max(step, sum(widths) / _MAX_IN_ALL)
@@ -319,6 +331,8 @@ class CutLaw:
         self.law = Law(Composed(tuple(parts)), self.step, upper)
         pairs = [(pair, count, *end) for (pair, count, *_), end in zip(sketch(event).parts, planned.ends, strict=True)]
         self._count_above(pairs, planned.level)
+        if upper and self.q_above > 0.0:
+            self._bound_rest([count for _, count, *_ in pairs])
 
     def _count_above(self, parts: list[tuple[MixturePair, int, float, float]], level: float) -> None:
         """Q(N ≥ 1) and P(N ≥ 1) − Q(N ≥ 1), P(N ≥ 1) rounded up from above and the other way round from below."""
@@ -346,24 +360,30 @@ class CutLaw:
             self.gap_from = min(self.gap_from, edge * (1 - 1e-9))
         self.q_above = -math.expm1(log_q)
         self.more = -math.exp(log_q) * math.expm1(log_share)
-        if self.upper and self.q_above > 0.0:
-            self._bound_rest([count for _, count, *_ in parts])
 
     def _bound_rest(self, counts: list[int]) -> None:
         """ln E_Q[e^{−aR}; no loss is below the cut] at several a, from above, as the law's own moments are larger."""
         found = [(pmf.p, pmf.losses(), count) for pmf, count in self.law.parts]
         spread = math.sqrt(sum(n * float((p * np.exp(-x)) @ x**2) for p, x, n in found))
+        # Every second rate is twice the one before, as the squares of its exponentials are had at once.
         self.rates = np.geomspace(0.5, 64.0, 15) / max(spread, 1e-300)
+        logs = np.full((len(found), len(self.rates)), math.inf)
+        for i, ((p, x, _), q) in enumerate(zip(found, self.q_each, strict=True)):
+            masses, most = p * np.exp(-x), float(np.abs(x).max())
+            for j in (0, 1):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    powers = np.exp(-self.rates[j] * x)
+                    for k in range(j, len(self.rates), 2):
+                        moment = float(masses @ powers)
+                        # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
+                        raised = 2 * self.rates[k] * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + most) + 8 * U)
+                        if math.isfinite(moment):  # each square doubles the round-off of the exponential
+                            logs[i, k] = math.log(moment + q) + raised + 1e-11
+                        np.square(powers, out=powers)
         self.rest = []
-        for a in self.rates:
-            moments = [float((p * np.exp(np.minimum(-(1 + a) * x, 700.0))).sum()) for p, x, _ in found]
-            # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
-            raised = [
-                2 * a * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + float(np.abs(x).max())) + 8 * U) for _, x, _ in found
-            ]
-            logs = [math.log(m + q) + off + 1e-12 for m, q, off in zip(moments, self.q_each, raised, strict=True)]
+        for each in logs.T.tolist():
             # One loss, the one above the level, is not among them.
-            self.rest.append(sum(n * k for k, n in zip(logs, counts, strict=True)) + max(0.0, *(-k for k in logs)))
+            self.rest.append(sum(n * k for k, n in zip(each, counts, strict=True)) + max(0.0, *(-k for k in each)))
         self.mean_q = sum(n * q for q, n in zip(self.q_each, counts, strict=True)) * (1 + _OFF)
 
     def rare(self, epsilon: float, until: float) -> float:
@@ -434,11 +454,11 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     It is where it would be large or too coarse, and where the losses above the level outweigh the others once tilted;
     also where it may be large while what is left below the level takes few cells.
     """
-    if epsilon is not None and epsilon < _LEAST_EPSILON:
+    if epsilon is not None and epsilon < LEAST_EPSILON:
         return False
     try:
         at, log_delta = _near(event, epsilon, delta)
-        planned = plan(event, at, log_delta) if at >= _LEAST_EPSILON else None
+        planned = plan(event, at, log_delta) if at >= LEAST_EPSILON else None
     except (UnsupportedEventError, ArithmeticError, ValueError):  # no such event, or numbers out of a sketch's reach
         return False
     if planned is None:
@@ -453,6 +473,25 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
         return True
     short = max(*(high - low for low, high in planned.ends), _SPREADS * math.sqrt(variance)) <= _SHORT * planned.step
     return short and _is_fine(planned, variance) and is_large(event)
+
+
+def delta_at_none(event: PrivacyEvent, about: float, step: float, *, upper: bool) -> float | None:
+    """Returns a bound on δ(0), which is near ``about``; None where a grid of ``step`` over all losses is fine for it.
+
+    The bound is that at an ε next to 0, of which δ(0) is above by e^ε − 1 at most.
+
+    Raises:
+      UnsupportedEventError: a part is not a mixture of normals.
+      NumericalError: round-off or the size of the grid would dominate the result.
+    """
+    at = _NEXT * about
+    if not is_better(event, at, None):
+        return None
+    planned = plan(event, *_near(event, at, None))
+    if sketch(event).added(planned.tilt, planned.level)(step) * planned.tilt <= _SHARP:
+        return None
+    found = delta(event, at, upper=upper)
+    return math.nextafter(found + math.nextafter(math.expm1(at), 1.0), 2.0) if upper else found
 
 
 def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bool:
@@ -482,7 +521,7 @@ def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tu
 
 def excess(event: PrivacyEvent, epsilon: float, delta: float) -> float:
     """Returns by what part of itself ε is expected to be above the truth."""
-    reached = epsilon >= _LEAST_EPSILON and delta > 0.0
+    reached = epsilon >= LEAST_EPSILON and delta > 0.0
     return plan(event, epsilon, math.log(delta)).excess if reached else 0.0
 
 
@@ -503,10 +542,7 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
     best = math.inf if upper else 0.0
     guess, careful, width = _closer(event, guess, target, upper, coarser)
     for _ in range(_TRIES):
-        planned = plan(event, guess, target)
-        if width > planned.step * MAX_SIZE:  # the finest grid whose window is not too large
-            planned = evolve(planned, step=width / MAX_SIZE)
-        points = _points(event, planned, guess, upper, coarser, careful)
+        points = _points(event, _finest(plan(event, guess, target), width), guess, upper, coarser, careful)
         if not points.reach_down_to(target, guess):  # the cut is below the ε sought, or the sum there is lost
             if careful or not points.is_drowned(points.top * points.cut.step):
                 guess = 1.5 * guess + points.cut.margin
@@ -531,8 +567,7 @@ def _closer(event: PrivacyEvent, guess: float, target: float, upper: bool, coars
     with contextlib.suppress(NumericalError):
         for _ in range(_TRIES):
             planned = plan(event, guess, target)
-            _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
-            if _SPREADS * math.sqrt(variance) < 2.0**coarser * planned.step * _MANY_CELLS:
+            if not _is_wide(event, planned, coarser):
                 break
             points = _points(event, planned, guess, upper, coarser + _COARSER, careful)
             if not points.reach_down_to(target, guess):  # the cut is below the ε sought
@@ -560,15 +595,30 @@ def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: i
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     _, log_delta = _near(event, epsilon, None)
-    found = []
+    planned, found = plan(event, epsilon, log_delta, of_delta=_OF_DELTA), []
+    if _is_wide(event, planned, coarser):
+        with contextlib.suppress(NumericalError):
+            points = _points(event, planned, epsilon, upper, coarser + _COARSER, False)
+            planned = _finest(planned, _ROOM * points.window(epsilon))
     for careful in (False, True):
-        points = _points(event, plan(event, epsilon, log_delta), epsilon, upper, coarser, careful)
+        points = _points(event, planned, epsilon, upper, coarser, careful)
         places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
         logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
         found.append(float(values(points.cut.law, logs, shares)[0]))
         if not points.is_drowned(epsilon):
             break
     return min(found) if upper else max(found)
+
+
+def _is_wide(event: PrivacyEvent, planned: Plan, coarser: int) -> bool:
+    """Whether the window takes so many cells that one on a coarser grid costs little beside it."""
+    _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
+    return _SPREADS * math.sqrt(variance) >= 2.0**coarser * planned.step * _MANY_CELLS
+
+
+def _finest(planned: Plan, width: float) -> Plan:
+    """The plan with the finest grid of which a window of losses is not too large, if its own is finer."""
+    return evolve(planned, step=width / MAX_SIZE) if width > planned.step * MAX_SIZE else planned
 
 
 def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarser: int, careful: bool) -> _CutPoints:

@@ -346,6 +346,15 @@ def test_many_steps_take_few_evaluations(asked, q, steps, eps):
 
 
 @pytest.mark.statistical
+def test_epsilon_and_delta_agree_so_well_that_a_calibration_to_both_takes_few_evaluations():
+    """Its windows of losses are as large as may be; on different grids the two would ask for different noise."""
+    found = calibrate(training(1e-4, 1_000_000), EpsilonDelta(1.0, 1e-10))
+    assert found.evaluations <= 4
+    assert delta(found.event, 1.0).upper <= 1e-10
+    assert epsilon(found.event, 1e-10).upper <= 1.0
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize(("q", "steps"), [(0.5, 100_000), (0.01, 1_000_000)])
 def test_noise_for_many_steps_agrees_with_the_central_limit_theorem(q, steps):
     """Over many steps of small losses a sampled Gaussian tends to μ² = T·q²·(e^{1/σ²} − 1) (Bu et al. 2020)."""

@@ -338,6 +338,42 @@ def test_delta_of_many_steps_meets_epsilon() -> None:
     assert found.upper == pytest.approx(1e-12, rel=1e-4)
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("q, sigma, steps", [(1e-2, 1.0, 10), (1e-4, 1.0, 1000), (1e-6, 1.0, 1000)])
+@pytest.mark.parametrize("eps", [1e-12, 1e-9])
+def test_delta_at_a_tiny_epsilon_is_the_reference(q: float, sigma: float, steps: int, eps: float) -> None:
+    found = delta(compose((PoissonSampled(q, Gaussian(sigma)), steps)), eps).upper
+    exact = []
+    for way in ("removal", "addition"):
+        log_delta, error = reference.Composed(q, sigma, steps, way, eps, math.log(found)).log_delta(eps)
+        exact.append((math.exp(log_delta), error))
+    value, error = max(exact)
+    assert value * (1 - 3 * error - 1e-9) <= found <= value * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("eps", [1e-12, 1e-9, 1e-6])
+def test_delta_of_two_steps_at_a_tiny_epsilon_is_the_integral(eps: float) -> None:
+    event, exact = removal(1e-2, 1.0, 2), two_removals(1e-2, 1.0, eps)
+    low, high = (cut_loss.delta(event, eps, upper=side) for side in (False, True))
+    assert low <= exact * (1 + 1e-9) and exact * (1 - 1e-9) <= high <= exact * (1 + 1e-6)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("q, steps", [(1e-6, 1000), (1e-8, 10)])
+def test_delta_at_none_is_hardly_above_that_at_hardly_any_epsilon(q: float, steps: int) -> None:
+    event = compose((PoissonSampled(q, Gaussian(1.0)), steps))
+    none, above = delta(event, 0.0, bracket=True), delta(event, 1e-12, bracket=True)
+    assert above.lower is not None and above.lower <= none.upper <= above.upper + 1e-12 * (1 + 1e-9) + 1e-6 * none.upper
+    assert none.lower is not None and none.upper * (1 - 1e-4) <= none.lower <= none.upper
+
+
+@pytest.mark.statistical
+def test_delta_at_the_epsilon_of_a_delta_is_that_delta_where_windows_are_large() -> None:
+    event = removal(1e-4, 0.8613780046391402, 10**6)
+    at = cut_loss.epsilon(event, 1e-10)
+    assert 1e-10 * (1 - 1e-9) <= cut_loss.delta(event, at) <= 1e-10 * (1 + 3e-5)
+
+
 def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
     """ε = 100 needs two large losses; the sketch gives 37, as if one were enough."""
     event = removal(1e-4, 0.1588, 10**4)
