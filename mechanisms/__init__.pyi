@@ -14,6 +14,9 @@ from .data.record_samplers import PoissonSample as PoissonSample
 from .data.record_samplers import SampleWithoutReplacement as SampleWithoutReplacement
 from .data.record_samplers import TruncatedPoissonSample as TruncatedPoissonSample
 from .data.subsampled_sum import Subsampled as Subsampled
+from .data.user_level import BoundedOwners as BoundedOwners
+from .data.user_level import UserClippedSum as UserClippedSum
+from .data.user_level import UserSample as UserSample
 from .distributed.discrete_gaussian_shares import DiscreteGaussianShares as DiscreteGaussianShares
 from .distributed.polya_shares import PolyaShares as PolyaShares
 from .distributed.secure_aggregation import AggregationError as AggregationError

@@ -139,6 +139,14 @@ def _user_records(value: int) -> int:
     return validate.integer("user_records", value, low=1, high=validate.MOST)
 
 
+def _normaliser(value: str) -> str:
+    if validate.one_of("normaliser", value, "constant", "drawn-batch") == "constant":
+        return value
+    reason = "makes the noise depend on the secret size of the batch, for which no bound of this training holds"
+    remedy = "divide by a constant, such as the expected batch; no other number has to change"
+    raise InvalidArgumentError("normaliser", value, reason, remedy)
+
+
 @guessing_arguments
 @frozen
 class DPSGD:
@@ -175,6 +183,8 @@ class DPSGD:
       user_records: K, the most records that one user owns, ≤ N. The guarantee is then that of a user: of all K records
         at once.
       adjacency: the neighbouring relation; by default that of the table.
+      normaliser: what divides the noisy sum of a step: "constant", such as the expected batch. "drawn-batch", the size
+        of the batch that was drawn, is refused: it tells how many records were drawn, and the noise is divided with it.
 
     Raises:
       InvalidArgumentError: an argument outside its domain, a batch larger than ``records`` (or, for "full", not equal
@@ -199,6 +209,7 @@ class DPSGD:
     sampling: str = field(default="poisson", converter=_sampling, kw_only=True)
     user_records: int = field(default=1, converter=_user_records, kw_only=True)
     adjacency: Adjacency | None = field(default=None, kw_only=True)
+    normaliser: str = field(default="constant", converter=_normaliser, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name, value in (("batch", self.batch), ("user_records", self.user_records)):

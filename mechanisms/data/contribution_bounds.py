@@ -65,22 +65,31 @@ def public_priorities(records: Iterable[int | str | bytes], *, seed: int) -> Flo
     return np.array(found, dtype=np.float64)
 
 
-def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
-    """Persons as numbers, and an order of the records: by person, then priority, then position in the data."""
+def person_numbers(persons: ArrayLike) -> IntArray:
+    """Returns the number, from 0, of each record's person.
+
+    Raises:
+      InvalidDataError: ``persons`` is not a list of names or numbers.
+    """
     raw = validate.as_array("persons", persons, data=True)
     if raw.ndim != 1 or (raw.dtype.kind not in "iuUS" and raw.size):
         raise InvalidDataError("persons", persons, "are not names or numbers", "give one per record")
-    numbers = np.unique(raw, return_inverse=True)[1].astype(np.int64)
+    return np.asarray(np.unique(raw, return_inverse=True)[1].astype(np.int64))
+
+
+def _ranked(persons: ArrayLike, priorities: ArrayLike | None) -> tuple[IntArray, IntArray]:
+    """Persons as numbers, and an order of the records: by person, then priority, then position in the data."""
+    numbers = person_numbers(persons)
     first = (
-        np.zeros(len(raw))
+        np.zeros(len(numbers))
         if priorities is None
-        else validate.array("priorities", priorities, shape=(len(raw),), data=True)
+        else validate.array("priorities", priorities, shape=(len(numbers),), data=True)
     )
     return numbers, np.lexsort((first, numbers))
 
 
-def _places(groups: IntArray) -> IntArray:
-    """The index of every entry in its run of equal entries."""
+def places_in_runs(groups: IntArray) -> IntArray:
+    """Returns the index of every entry in its run of equal entries."""
     index = np.arange(len(groups))
     starts = np.where(np.diff(groups, prepend=-1) != 0, index, 0)
     return np.asarray(index - np.maximum.accumulate(starts)) if len(groups) else index
@@ -118,7 +127,7 @@ class BoundedContribution:
         """
         numbers, order = _ranked(persons, priorities)
         mask = np.zeros(len(order), dtype=np.bool_)
-        mask[order] = _places(numbers[order]) < self.most
+        mask[order] = places_in_runs(numbers[order]) < self.most
         return mask
 
     def stability(self, adjacency: Adjacency, *, unit: str = "person") -> Stability:
@@ -196,7 +205,7 @@ class BoundedHistogram:
         run = np.cumsum(new) - 1
         counts = np.minimum(np.bincount(run), self.most_each)
         by_meeting = np.lexsort((met[new], person[new]))
-        taken = by_meeting[_places(person[new][by_meeting]) < self.most_partitions]
+        taken = by_meeting[places_in_runs(person[new][by_meeting]) < self.most_partitions]
         total = np.zeros(self.partitions, dtype=np.int64)
         np.add.at(total, cell[new][taken], counts[taken])
         return total

@@ -221,6 +221,8 @@ def _mechanisms() -> dict[str, Row]:
         "BoundedHistogram": Row(
             lambda: M.BoundedHistogram(4, most_partitions=2), {"persons": ["a", "b", "a"], "where": [0, 1, 2]}
         ),
+        "UserSample": Row(lambda: M.UserSample(0.5, most_records=1), {"persons": ["a", "b", "a"]}),
+        "UserClippedSum": Row(lambda: M.UserClippedSum(1.0), {"rows": np.ones((3, 2)), "persons": ["a", "b", "a"]}),
         "ClipNorm": Row(lambda: M.ClipNorm(1.0), {"rows": np.ones((3, 2))}),
         "ClipNumbers": Row(lambda: M.ClipNumbers(0.0, 1.0), {"values": [0.5, 0.25]}),
         "ClippedMean": Row(lambda: M.ClippedMean(0.0, 1.0, records=2), {"values": [0.5, 0.25]}),

@@ -22,6 +22,7 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import (
     BoundedContribution,
     BoundedHistogram,
+    BoundedOwners,
     ClipNorm,
     ClipNumbers,
     ClippedMean,
@@ -34,6 +35,8 @@ from hockeystick.mechanisms import (
     SampleWithoutReplacement,
     Subsampled,
     TruncatedPoissonSample,
+    UserClippedSum,
+    UserSample,
 )
 
 STATED_AT = 1e-6
@@ -123,6 +126,7 @@ def bounded_cases() -> Iterator[Case]:
     yield from _clipped_numbers()
     yield from _clipped_rows()
     yield from _contributions()
+    yield from _users()
     yield from _samples()
     yield from _batches()
 
@@ -209,6 +213,98 @@ def _contributions() -> Iterator[Case]:
     yield _case("bounded-histogram-gaussian[one partition charged]", single, (nobody, somebody), 64_000)
 
 
+OWNERS = (("Ann", "Bob"), ("Ann",), ("Ann",), ("Bob",), ("Ann", "Cyd"))
+"""Public owners of five records; Ann owns four of them."""
+
+
+def sum_by_user(rows: Any, total: UserClippedSum) -> FloatArray:
+    """Returns the sum of rows whose first entry is the user, each user's sum clipped."""
+    return np.asarray(total(rows[:, 1:], rows[:, 0].astype(np.int64)))
+
+
+def sum_by_record(rows: Any, total: ClippedVectorSum) -> FloatArray:
+    """Returns the same sum with each record clipped."""
+    return np.asarray(total(rows[:, 1:]))
+
+
+def owned_sum(values: Any, bound: BoundedOwners | None) -> float:
+    """Returns the sum of the kept records of ``OWNERS``, each clipped to [0, 1]."""
+    kept = np.ones(len(OWNERS), dtype=np.bool_) if bound is None else bound(OWNERS)
+    return float(np.clip(values, 0.0, 1.0)[kept].sum())
+
+
+@frozen
+class SampledUsers:
+    """A noisy sum over sampled users of values in [-1, 1], charged for a user or wrongly for a record.
+
+    Attributes:
+      sample: The sampler of users.
+      noise: The noise, at the sensitivity to one record.
+      charged: What the claim is for, "user" or "record".
+    """
+
+    sample: UserSample
+    noise: Gaussian
+    charged: str = "user"
+
+    def event(self) -> PrivacyEvent:
+        """Returns the claimed event."""
+        if self.charged == "user":
+            return self.sample.event(self.noise.event())
+        return PoissonSample(self.sample.probability).event(self.noise.event())
+
+    def simulate(self, persons: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns noisy numbers of sampled records, for a data set of the records' users."""
+        count = self.sample.simulate(persons, rng, runs).sum(axis=1)
+        return np.asarray(count + self.noise.sigma * rng.standard_normal(runs))
+
+
+@frozen
+class SampledMean:
+    """A noisy mean of a Poisson sample, divided by its expected size, or wrongly by the size that was drawn.
+
+    Attributes:
+      probability: That a record joins.
+      noise: The noise on the sum.
+      expected: The constant that divides the noisy sum; None for the size of the sample.
+    """
+
+    probability: float
+    noise: Gaussian
+    expected: float | None
+
+    def event(self) -> PrivacyEvent:
+        """Returns the event of the sum; a constant changes nothing."""
+        return PoissonSample(self.probability).event(self.noise.event())
+
+    def simulate(self, values: Any, rng: np.random.Generator, runs: int) -> FloatArray:
+        """Returns noisy means."""
+        inside = rng.random((runs, len(values))) < self.probability
+        noisy = inside @ np.clip(values, -1.0, 1.0) + self.noise.sigma * rng.standard_normal(runs)
+        return np.asarray(noisy / (self.expected or np.maximum(1, inside.sum(axis=1))))
+
+
+def _users() -> Iterator[Case]:
+    """Yields cases with a user who is added, with five records, or whose four records' contents become null."""
+    without, user = np.zeros((1, 5)), np.zeros((6, 5))
+    user[1:] = [1.0, 10.0, 10.0, 10.0, 10.0]
+    total = UserClippedSum(1.0)
+    noise = Gaussian(2.0, sensitivity=total.stability(ADD)["records", "l2"])
+    yield _case("user-clipped-sum", Noisy(partial(sum_by_user, total=total), noise), (without, user))
+    by_record = partial(sum_by_record, total=ClippedVectorSum(1.0))
+    yield _case("user-clipped-sum[clipped by record]", Noisy(by_record, noise), (without, user), 4_000)
+    null, ann = np.zeros(5), np.array([1.0, 1.0, 1.0, 0.0, 1.0])
+    bound = BoundedOwners(2)
+    owned = Laplace(4.0, sensitivity=bound.stability(Adjacency.REPLACE_WITH_NULL)["records", "records"])
+    yield _case("bounded-owners", Noisy(partial(owned_sum, bound=bound), owned), (null, ann))
+    yield _case("bounded-owners[nothing left out]", Noisy(partial(owned_sum, bound=None), owned), (null, ann), 64_000)
+    pair = np.array([0]), np.array([0, 1, 1, 1, 1, 1])
+    sampled = SampledUsers(UserSample(0.25, most_records=3), Gaussian(2.0))
+    yield _claimed("sampled-users", sampled, sampled, pair)
+    for_record = SampledUsers(sampled.sample, sampled.noise, "record")
+    yield _claimed("sampled-users[charged for a record]", for_record, sampled, pair, 16_000)
+
+
 def _samples() -> Iterator[Case]:
     """Yields cases of secret samples; plain Poisson samples are among the other mechanisms."""
     noise = Gaussian(1.0)
@@ -226,6 +322,11 @@ def _samples() -> Iterator[Case]:
     poisson = Subsampled(PoissonSample(0.25), noise)
     twice = Subsampled(PoissonSample(0.5), noise)
     yield _claimed("subsampled-gaussian-quarter[half in the sample]", poisson, twice, (np.zeros(0), np.ones(1)), 16_000)
+    mean = SampledMean(0.9, Gaussian(16.0), 8.0)
+    drawn = SampledMean(0.9, mean.noise, None)
+    zeros = np.zeros(1), np.zeros(2)  # the record only makes the sample larger
+    yield _claimed("sampled-mean", mean, mean, (np.zeros(1), np.array([0.0, 1.0])))
+    yield _claimed("sampled-mean[divided by the sample's size]", mean, drawn, zeros, 16_000)
     yield _claimed("subsampled-gaussian-quarter", poisson, poisson, poisson.worst_case_neighbours())
 
 

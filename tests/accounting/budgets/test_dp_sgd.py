@@ -271,3 +271,11 @@ def test_a_fixed_choice_costs_more_than_a_new_one_and_shuffling_most() -> None:
         for name in ("allocation", "allocation-fixed", "shuffle")
     ]
     assert found == sorted(set(found)) and found[2] == pytest.approx(epsilon(compose((Gaussian(1.0), 2)), 1e-5).upper)
+
+
+def test_a_normaliser_that_depends_on_the_drawn_batch_is_refused() -> None:
+    assert DPSGD(1000, 10, 1, normaliser="constant") == DPSGD(1000, 10, 1)
+    with pytest.raises(InvalidArgumentError, match="secret size of the batch.*divide by a constant"):
+        DPSGD(1000, 10, 1, normaliser="drawn-batch")
+    with pytest.raises(InvalidArgumentError, match="normaliser"):
+        DPSGD(1000, 10, 1, normaliser="mean")
