@@ -341,7 +341,8 @@ class DPSGD:
     def known_epsilon(self, noise_multiplier: float, delta: float) -> float | None:
         """Returns an ε that shuffled batches are known to need at ``delta``, below the certified one; else None.
 
-        It is that of one epoch (``ShuffledBatches.lower_bound``; Chua et al. 2024), for one replaced record.
+        It is that of ``ShuffledBatches.lower_bound`` (Chua et al. 2024), for lists that are shuffled in every epoch or
+        once, and for one record that is replaced by null.
 
         Raises:
           InvalidArgumentError: an argument outside its domain.

@@ -316,8 +316,8 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
     if only in (None, "zcdp"):  # a search of its own for some events
         found["zcdp"] = Concentrated.of(event, aside)
     found["rdp"] = Renyi(aside, event)
-    if only in found and found[only] is not None:  # those below may make the law of a loss
-        return {only: found[only]}
+    if only in found:  # those below may make the law of a loss
+        return {name: method for name, method in found.items() if method is not None}
     merged, mu = event_parts.without_failures(event)
     if merged is None:
         found["gaussian"] = Gaussians(aside, mu)

@@ -10,6 +10,10 @@ records with gradients −1 against the record's +1: up to a common shift, in on
 the record and N(1, σ²) without it, in the others N(0, σ²). The event "the largest output is above τ" shows
 
     δ ≥ 1 − Φ(τ/σ)^{t−1}·Φ((τ−2)/σ) − e^ε·(1 − Φ(τ/σ)^{t−1}·Φ((τ−1)/σ)).
+
+Over epochs with the same gradients and new orders, the largest outputs of all epochs are independent. Which of some
+cells each of them lies in has two laws, whose composition is a lower bound. With the same order in every epoch, the
+averages over epochs are one epoch with noise σ/√epochs.
 """
 
 from __future__ import annotations
@@ -29,11 +33,16 @@ from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.events.basic.group_steps import chain
 from hockeystick.accounting.events.sampling.shared import gaussian_shift
-from hockeystick.accounting.losses.dominating_pairs import DominatingPair
-from hockeystick.accounting.losses.loss_grid import LossPmf
+from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
+from hockeystick.accounting.losses.loss_grid import SNAP, LossPmf, convolution, from_pair
+from hockeystick.accounting.numerics import crossings, directed_rounding
 
 _REACH = 40.0  # thresholds, in deviations above 2
 _TRIALS = 2001
+_PER_DEVIATION = 64.0  # cells of a grid of losses
+_MOST_CELLS = 2.0**21
+_MOST_EPOCHS = 2**12  # beyond them a grid with so many cells is too coarse
+_LOWEST = -18.0  # ln of P's mass below the thresholds, all of which is one cell
 _OFF = 1e-9  # what the two probabilities may be off by, in proportion: far more than the normal law's functions are
 
 
@@ -107,22 +116,47 @@ class ShuffledBatches(PrivacyEvent):
         """Returns the composition that this event is charged as."""
         return compose((self.event, self.epochs))
 
-    def lower_bound(self, delta: float) -> float:
-        """Returns an ε that one epoch of shuffled Gaussian steps is known to need at ``delta``; 0 if none is.
+    def lower_bound(self, delta: float, *, order: str | None = None) -> float:
+        """Returns an ε that shuffled Gaussian steps are known to need at ``delta``; 0 if none is.
 
-        It is a lower bound for any number of epochs, as later ones are not looked at. It holds for a record that is
-        replaced by null while the gradients of all others point the other way; see the module.
+        It holds for a record that is replaced by null while the gradients of all others point the other way; see the
+        module.
+
+        Args:
+          delta: in [0, 1].
+          order: "new" for lists that are shuffled in every epoch, "same" for lists shuffled once; by default the
+            smaller one of the two bounds, which holds for either. Of more than 4096 new orders one epoch is looked at.
 
         Raises:
-          InvalidArgumentError: ``delta`` is outside [0, 1].
+          InvalidArgumentError: ``delta`` is outside [0, 1], or an unknown order.
           UnsupportedEventError: ``event`` is not one of Gaussian noise.
+
+        Example: ten epochs, of which 19.4 is certified.
+
+          >>> from hockeystick.accounting import Gaussian, ShuffledBatches
+          >>> event = ShuffledBatches(10, 1000, Gaussian(1.0))
+          >>> round(event.lower_bound(1e-6, order="new"), 1), round(event.lower_bound(1e-6, order="same"), 1)
+          (5.4, 19.4)
         """
         target = validate.probability("delta", delta)
+        validate.one_of("order", order or "new", "new", "same")
         mu = gaussian_shift(self.event)
         if not mu:
             raise UnsupportedEventError(f"{self.event} is not Gaussian noise, the only kind with a known lower bound")
-        sigma = 1.0 / mu
+        one = self._shown_by_one(1.0 / mu, target)
+        if self.epochs == 1 or target >= 1.0:
+            return one
+        found = []
+        if order != "same" and self.epochs > _MOST_EPOCHS:
+            return one
+        if order != "same":
+            found.append(self._shown_by_all(1.0 / mu, target))
+        if order != "new":
+            found.append(self._shown_by_one(directed_rounding.quotient_up(1.0 / mu, math.sqrt(self.epochs)), target))
+        return max(one, min(found))
 
+    def _shown_by_one(self, sigma: float, target: float) -> float:
+        """The ε that one epoch shows at a δ."""
         low, high, found = 0.0, 2.0 + _REACH * sigma, 0.0
         for _ in range(3):  # finer and finer
             trials = np.linspace(low, high, _TRIALS)
@@ -132,12 +166,54 @@ class ShuffledBatches(PrivacyEvent):
             low, high = float(trials[max(best - 1, 0)]), float(trials[min(best + 1, _TRIALS - 1)])
         return found
 
+    def _shown_by_all(self, sigma: float, target: float) -> float:
+        """The ε that the largest outputs of all epochs show at a δ, if each epoch has a new order."""
+        pair = self._largest(sigma)
+        p, losses = np.array(pair.p), np.array(pair.losses)
+        deviation, reach = math.sqrt(float(p @ (losses - p @ losses) ** 2)), float(np.abs(losses).max(initial=0.0))
+        step = max(deviation / _PER_DEVIATION, self.epochs * 2.0 * reach / _MOST_CELLS, 1e-12)
+        law = convolution([(from_pair(pair, step, False), self.epochs)], step, False)
+        total, masses = law.losses(), law.p
+        off = math.log1p(2.1 * _OFF) * self.epochs
+
+        def excess(epsilon: float) -> float:
+            above = total > epsilon
+            # A sum of at most 2^22 terms is off by less of itself than is taken off, and by 1e-15 of 1 at most.
+            shown = float(-np.expm1(epsilon - total[above]) @ masses[above]) * (1.0 - _OFF) - 1e-15
+            return math.log(shown / target) - off if shown > 0.0 else -math.inf
+
+        high = float(total[-1])
+        if target <= 0.0 or high <= 0.0 or not excess(0.0) > 0.0:
+            return 0.0
+        found = crossings.falling(excess, high, upper=False, accuracy=1e-7)
+        return max(0.0, found - off - 2.0 * SNAP * self.epochs * reach)
+
+    def _largest(self, sigma: float) -> Atoms:
+        """The two laws of the cell in which the largest output lies; masses are off by ``_OFF`` at most."""
+        low, high = -2.0 * sigma, 2.0 + 2.0 * sigma
+        while float(self._log_cdf(high, 1.0, sigma)) < -1e-12:
+            high += sigma
+        trials = np.linspace(low, high, _TRIALS)
+        p, q = (self._log_cdf(trials, shift, sigma) for shift in (2.0, 1.0))
+        kept = np.concatenate([[-math.inf], p[(p > _LOWEST)]]), np.concatenate([[-math.inf], q[(p > _LOWEST)]])
+        masses = []
+        for logs in kept:
+            inner = np.exp(logs[1:]) * -np.expm1(logs[:-1] - logs[1:])
+            masses.append(np.append(inner, -np.expm1(logs[-1])))
+        with np.errstate(divide="ignore"):
+            losses = np.log(masses[0]) - np.log(masses[1])
+        seen = np.isfinite(losses)
+        return Atoms(tuple(losses[seen].tolist()), tuple(masses[0][seen].tolist()))
+
+    def _log_cdf(self, threshold: Array | float, shift: float, sigma: float) -> Array:
+        others = (self.steps - 1) * special.log_ndtr(threshold / sigma)
+        return np.asarray(others + special.log_ndtr((threshold - shift) / sigma))
+
     def _gap(self, threshold: Array, sigma: float, delta: float) -> Array:
         """The ε that the event "the largest output is above the threshold" shows; −inf for none."""
-        others = (self.steps - 1) * special.log_ndtr(threshold / sigma)
         with np.errstate(divide="ignore", invalid="ignore"):
-            p = -np.expm1(others + special.log_ndtr((threshold - 2.0) / sigma)) * (1.0 - _OFF)
-            q = -np.expm1(others + special.log_ndtr((threshold - 1.0) / sigma)) * (1.0 + _OFF)
+            p = -np.expm1(self._log_cdf(threshold, 2.0, sigma)) * (1.0 - _OFF)
+            q = -np.expm1(self._log_cdf(threshold, 1.0, sigma)) * (1.0 + _OFF)
             return np.asarray(np.where((p > delta) & (q > 1e-290), np.log(p - delta) - np.log(q), -math.inf))
 
     def failure_delta(self) -> float:

@@ -64,6 +64,41 @@ def test_the_lower_bound_falls_with_delta_and_with_steps():
     assert by_steps[0] <= epsilon(Gaussian(1.0), 1e-5).upper
 
 
+@pytest.mark.parametrize(("sigma", "epochs"), [(1.0, 2), (2.0, 9), (0.7, 100)])
+def test_of_one_step_an_epoch_the_lower_bounds_are_nearly_exact(sigma, epochs):
+    event = ShuffledBatches(epochs, 1, Gaussian(sigma))
+    certified = epsilon(event, 1e-6).upper
+    for order in ("new", "same"):
+        assert (1 - 2e-3) * certified < event.lower_bound(1e-6, order=order) <= certified
+
+
+@pytest.mark.parametrize(("sigma", "steps", "at"), [(1.0, 1000, 1e-6), (2.0, 30, 1e-5), (0.6, 100, 1e-3)])
+def test_two_epochs_are_known_to_need_what_all_pairs_of_largest_outputs_show(sigma, steps, at):
+    levels = np.linspace(0.3, 2.0 + 9.0 * sigma, 1500)
+
+    def masses(shift):
+        cdf = stats.norm.cdf(levels / sigma) ** (steps - 1) * stats.norm.cdf((levels - shift) / sigma)
+        return np.diff(cdf, prepend=0.0, append=1.0).clip(0.0)
+
+    found = ShuffledBatches(2, steps, Gaussian(sigma)).lower_bound(at, order="new")
+    p, q = (np.multiply.outer(m, m) for m in map(masses, (2.0, 1.0)))
+    shown = [float(np.maximum(p - math.exp(found * factor) * q, 0.0).sum()) for factor in (0.995, 1.0, 1.005)]
+    assert shown[0] > at > shown[2] and shown[1] == pytest.approx(at, rel=0.03)
+    assert found > ShuffledBatches(1, steps, Gaussian(sigma)).lower_bound(at)
+
+
+def test_the_order_of_epochs_matters_and_the_smaller_bound_is_for_either():
+    event = ShuffledBatches(10, 1000, Gaussian(1.0))
+    new, same = (event.lower_bound(1e-6, order=order) for order in ("new", "same"))
+    assert event.lower_bound(1e-6) == new < same == pytest.approx(19.42366, abs=1e-5)
+    assert same <= epsilon(event, 1e-6).upper
+    assert same == pytest.approx(ShuffledBatches(1, 1000, Gaussian(1.0 / math.sqrt(10))).lower_bound(1e-6), rel=1e-9)
+    assert ShuffledBatches(2**40, 1000, Gaussian(1.0)).lower_bound(1e-6) >= 3.7238
+    assert event.lower_bound(0.0) >= 0.0 and event.lower_bound(1.0) == 0.0
+    with pytest.raises(InvalidArgumentError, match="order='both'"):
+        event.lower_bound(1e-6, order="both")
+
+
 @pytest.mark.statistical
 def test_steps_of_shuffled_batches_refute_what_poisson_samples_would_cost():
     """The others' gradients are −1, the record's is 1 or 0. False alarms: 1e-6; the planted δ is 0.335 against 0.01."""
