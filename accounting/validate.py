@@ -21,6 +21,9 @@ from hockeystick.accounting.errors import InvalidArgumentError, InvalidDataError
 
 _T = TypeVar("_T", bound=str)
 
+MOST = 2**53
+"""Of whatever is counted: above it floats, of which bounds are made, skip whole numbers."""
+
 
 def real(
     name: str,
@@ -39,13 +42,19 @@ def real(
       InvalidArgumentError: not a real number (a bool is none), NaN, infinite without ``allow_inf``, or out of range.
     """
     refusal = InvalidDataError if data else InvalidArgumentError
-    if isinstance(value, np.ndarray) and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray):
-        value = value[()]
-    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (numbers.Real, Decimal)):
-        raise refusal(name, value, "is not a real number", _range(low, high, low_open, high_open))
-    number = _float(value)
-    if number is None or (number == 0.0 and value != 0):
-        raise refusal(name, value, "does not fit in a float")
+    number: float | None
+    if type(value) is float:  # nearly all of them: the checks of other types take longer than the rest
+        number = value
+    elif type(value) is int and -MOST <= value <= MOST:
+        number = float(value)
+    else:
+        if isinstance(value, np.ndarray) and value.ndim == 0 and not isinstance(value, np.ma.MaskedArray):
+            value = value[()]
+        if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (numbers.Real, Decimal)):
+            raise refusal(name, value, "is not a real number", _range(low, high, low_open, high_open))
+        number = _float(value)
+        if number is None or (number == 0.0 and value != 0):
+            raise refusal(name, value, "does not fit in a float")
     if math.isnan(number) or (math.isinf(number) and not allow_inf):
         raise refusal(name, value, "is not finite", _range(low, high, low_open, high_open))
     below = low is not None and (number < low or (low_open and number == low))
@@ -55,10 +64,6 @@ def real(
     return number + 0.0  # -0.0 becomes 0.0: equal values must hash and print alike
 
 
-MOST = 2**53
-"""Of whatever is counted: above it floats, of which bounds are made, skip whole numbers."""
-
-
 def integer(name: str, value: object, *, low: int | None = None, high: int | None = None, data: bool = False) -> int:
     """Returns ``value`` as an int within [low, high]; a float with an integral value is taken.
 
@@ -66,6 +71,8 @@ def integer(name: str, value: object, *, low: int | None = None, high: int | Non
       InvalidArgumentError: not an integer (a bool is none), or out of range.
     """
     number = real(name, value, low=low, high=high, data=data)
+    if type(value) is int:
+        return value
     exact: Any = value if isinstance(value, (numbers.Rational, Decimal)) else number  # a Fraction may be off by less
     whole = int(exact)
     if whole != exact:
@@ -145,25 +152,29 @@ def array(
     if raw.dtype.kind not in ("biuf" if bools else "iuf"):
         remedy = "if True is meant to be 1, cast it by .astype(float)" if raw.dtype.kind == "b" else ""
         raise refusal(name, value, "is not an array of real numbers", remedy)
-    whole = np.issubdtype(dtype, np.integer) and raw.dtype.kind == "f"
-    with np.errstate(over="ignore"):  # of a float of more than 64 bits: it becomes infinite, and is refused below
-        out = raw.astype(float if whole else dtype, copy=False)
+    whole = raw.dtype.kind == "f" and np.issubdtype(dtype, np.integer)
+    wanted = float if whole else dtype
+    if raw.dtype == wanted:
+        out = raw
+    else:
+        with np.errstate(over="ignore"):  # of a float of more than 64 bits: it becomes infinite, and is refused below
+            out = raw.astype(wanted, copy=False)
     if ndim is not None and out.ndim != ndim:
         raise refusal(name, value, f"has {out.ndim} axes", f"expected {ndim}")
     if shape is not None and (
         out.ndim != len(shape)
         or any(want is not None and want != got for want, got in zip(shape, out.shape, strict=True))
     ):
-        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise refusal(name, value, f"has shape {out.shape}", f"expected {wanted}")
+        expected = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise refusal(name, value, f"has shape {out.shape}", f"expected {expected}")
     if out.size:
-        absent = np.isnan(out) if infinite else ~np.isfinite(out)
-        if absent.any():
+        least, most = out.min(), out.max()  # NaN if any entry is
+        if math.isnan(least) if infinite else not (math.isfinite(least) and math.isfinite(most)):
+            absent = np.isnan(out) if infinite else ~np.isfinite(out)
             reason = "not a number" if infinite else "not finite"
             if data:
                 raise InvalidDataError(place(name, absent), out.dtype, f"is {reason}")
             raise InvalidArgumentError(name, value, f"holds a value that is {reason}")
-        least, most = out.min(), out.max()
         for end, wrong in ((least, low is not None and least < low), (most, high is not None and most > high)):
             if wrong:
                 where = place(name, out == end) if data else name

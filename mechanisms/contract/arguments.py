@@ -71,6 +71,8 @@ def array_length(name: str, value: object, length: int | None = None) -> int:
     Raises:
       InvalidArgumentError: ``value`` is not such an integer, or the length exceeds ``MOST_NUMBERS``.
     """
+    if type(value) is int and length is None and 0 <= value <= MOST_NUMBERS:
+        return value
     count = validate.integer(name, value, low=0) if length is None else length
     if count > MOST_NUMBERS:
         raise InvalidArgumentError(

@@ -132,6 +132,8 @@ class LazySampler:
           as for ``Laplace.release``.
         """
         source = check_noise(noise)
+        if ledger is None and name is None and reads is None:  # nothing is recorded: the event is not needed
+            return LazyWalk(self, first, source)
         return charged(self.event(), lambda: LazyWalk(self, first, source), source, ledger, name, reads, adjacency=None)
 
     def resume(self, state: WalkState[Action], *, noise: Noise | None = None) -> LazyWalk[Action]:

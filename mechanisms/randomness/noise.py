@@ -28,6 +28,7 @@ from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, 
 
 _TABULATED = 2.0**12  # scales up to which simulated Gaussian noise is drawn from a table; rounded normals above
 _SIMULATED_LAPLACE = 2.0**45  # scales up to which numpy's geometric variates keep their low bits
+_OF_64_BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64)
 
 
 class SecureReleaseUnavailableError(HockeystickError):
@@ -82,7 +83,10 @@ class _FromWords:
     def uniform(self, below: int, count: int) -> NDArray[np.int64]:
         """Returns draws that are exactly uniform on 0, …, below − 1."""
         bound = validate.integer("below", below, low=1, high=2**62)
-        found, last = self._words(arguments.array_length("count", count)), np.uint64(2**64 // bound * bound - 1)
+        found = self._words(arguments.array_length("count", count))
+        if bound & (bound - 1) == 0:  # 2^64 is a multiple of it
+            return (found & np.uint64(bound - 1)).astype(np.int64)
+        last = np.uint64(2**64 // bound * bound - 1)
         while (again := found > last).any():  # in the incomplete last round of 0 … below − 1
             found[again] = self._words(int(again.sum()))
         return (found % np.uint64(bound)).astype(np.int64)
@@ -92,10 +96,11 @@ class _FromWords:
         exact, count = _fraction(probability), arguments.array_length("count", count)
         if exact.denominator == 1:
             return np.full(count, exact == 1)
-        words, whole = self._words(count), exact * 2**64 // 1
-        heads = words < np.uint64(whole)
-        for i in np.flatnonzero(words == np.uint64(whole)):  # the first 64 binary digits agree: compare the rest
-            heads[i] = bool(self.coins(exact * 2**64 - whole, 1)[0])
+        whole, rest = divmod(exact.numerator << 64, exact.denominator)
+        words, bound = self._words(count), np.uint64(whole)
+        heads = words < bound
+        for i in np.flatnonzero(words == bound):  # the first 64 binary digits agree: compare the rest
+            heads[i] = bool(self.coins(Fraction(rest, exact.denominator), 1)[0])
         return heads
 
 
@@ -197,6 +202,8 @@ class SimulationNoise(_FromWords):
         return np.rint(self.rng.normal(scale=sigma, size=arguments.array_length("count", count))).astype(np.int64)
 
     def _words(self, count: int) -> NDArray[np.uint64]:
+        if isinstance(self.rng.bit_generator, _OF_64_BITS):  # the same words, in a tenth of the time for a few
+            return np.asarray(self.rng.bit_generator.random_raw(count), dtype=np.uint64)
         return self.rng.integers(0, 2**64, size=count, dtype=np.uint64)
 
 

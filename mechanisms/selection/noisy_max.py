@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from attrs import field, frozen
@@ -142,11 +143,7 @@ class NoisyMax(Selection):
 
     def _other(self) -> ExponentialMechanism | PermuteAndFlip | None:
         """The equivalent mechanism with a name of its own, if there is one, for scores of which the largest wins."""
-        if self.noise == "gumbel":
-            return ExponentialMechanism(self.scale, sensitivity=self.sensitivity, monotone=self.monotone)
-        if self.noise == "exponential":
-            return PermuteAndFlip(self.scale, sensitivity=self.sensitivity, monotone=self.monotone)
-        return None
+        return _named(self) if self.noise in ("gumbel", "exponential") else None
 
     def _least_wins(self) -> bool:
         return self.minimum
@@ -160,6 +157,12 @@ class NoisyMax(Selection):
         if other is None:
             return common.largest_draw(checked.gaps(), noise, two_sided=True)
         return other._draw(checked, noise)
+
+
+@lru_cache(maxsize=64)
+def _named(mechanism: NoisyMax) -> ExponentialMechanism | PermuteAndFlip:
+    kind = ExponentialMechanism if mechanism.noise == "gumbel" else PermuteAndFlip
+    return kind(mechanism.scale, sensitivity=mechanism.sensitivity, monotone=mechanism.monotone)
 
 
 def noisy_max_event(mechanism: Selection, noise: str) -> accounting.ReportNoisyMax:

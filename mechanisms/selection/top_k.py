@@ -12,6 +12,7 @@ from scipy import special
 from hockeystick import accounting
 from hockeystick.accounting import InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.numerics.table_rows import distinct_rows
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.selection import common
@@ -119,13 +120,13 @@ class TopK(Selection):
         rows = common.candidates("output", output, len(logits), shape=(None, self.k))
         if (np.diff(np.sort(rows, axis=1), axis=1) == 0).any():
             raise InvalidDataError("output", output, "names a candidate twice", "give rows of different candidates")
-        distinct, where = np.unique(rows, axis=0, return_inverse=True)
+        distinct, where = distinct_rows(rows)
         log_p, every = np.zeros(len(distinct)), np.arange(len(distinct))
         left = np.tile(logits, (len(distinct), 1))
         for column in distinct.T:
             log_p += logits[column] - special.logsumexp(left, axis=1)
             left[every, column] = -np.inf
-        return np.asarray(log_p[where.reshape(-1)])
+        return np.asarray(log_p[where])
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> NDArray[np.float64]:
         """Returns ln(P(output | value0) / P(output | value1)), shape (runs,), for outputs of shape (runs, k).

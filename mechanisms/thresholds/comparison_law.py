@@ -16,6 +16,7 @@ from scipy import special
 
 from hockeystick.accounting import NumericalError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.numerics.table_rows import distinct_rows
 
 ABOVE, BELOW, NOT_ASKED = 1, 0, -1
 """The codes of answers; ``NOT_ASKED`` stands for a query after the halt."""
@@ -90,7 +91,7 @@ def log_probability(
     Raises:
       NumericalError: the gaps are too far apart for the scales.
     """
-    distinct, where = np.unique(rows, axis=0, return_inverse=True)
+    distinct, where = distinct_rows(rows)
     nodes, log_weights = _quadrature(gaps, threshold_scale, query_scale)
     log_integrand = log_weights + kind.log_density(nodes / threshold_scale) - math.log(threshold_scale)
     log_p = np.tile(log_integrand, (len(distinct), 1))
@@ -98,7 +99,7 @@ def log_probability(
         z = (nodes - gap) / query_scale  # "above" where ν / query_scale ≥ z
         log_p[column == ABOVE] += kind.log_tail(z)
         log_p[column == BELOW] += kind.log_tail(-z)
-    return np.asarray(special.logsumexp(log_p, axis=1)[where.reshape(-1)])
+    return np.asarray(special.logsumexp(log_p, axis=1)[where])
 
 
 def _quadrature(gaps: FloatArray, threshold_scale: float, query_scale: float) -> tuple[FloatArray, FloatArray]:

@@ -44,6 +44,18 @@ def test_discrete_laplace_draws_follow_their_law(scale: float) -> None:
         assert chi_square(draws, discrete_laplace(1.25 * scale, math.ceil(50 * scale))) < FALSE_ALARM
 
 
+BITS = [np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937]
+
+
+@pytest.mark.parametrize("bits", BITS)
+def test_simulated_draws_are_made_of_whole_words_of_any_generator(bits: Callable[[int], Any]) -> None:
+    ours, numpys = np.random.Generator(bits(3)), np.random.Generator(bits(3))
+    for count in (1, 5, 0, 1000):
+        words = numpys.integers(0, 2**64, size=count, dtype=np.uint64)
+        np.testing.assert_array_equal(SimulationNoise(ours)._words(count), words)
+    assert ours.random() == numpys.random()
+
+
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 7.7])
 def test_discrete_gaussian_draws_follow_their_law(sigma: float) -> None:
     for source, count in sources(1202):
