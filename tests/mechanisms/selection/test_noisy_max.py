@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -37,7 +38,12 @@ Law = NDArray[np.float64]
 
 def by_quadrature(scores: Any, scale: float, noise: str) -> Law:
     """P(r wins) by integrating over its noise, with SciPy's laws and integrator."""
-    s, law = np.asarray(scores) / scale, LAWS[noise]
+    return integrated(tuple(np.asarray(scores, dtype=float).tolist()), scale, noise)
+
+
+@cache
+def integrated(scores: tuple[float, ...], scale: float, noise: str) -> Law:
+    s, law = np.array(scores) / scale, LAWS[noise]
     found = []
     for r in range(len(s)):
         others = np.delete(s, r)

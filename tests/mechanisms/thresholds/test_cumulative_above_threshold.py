@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,15 +31,18 @@ TERMS = np.array([0.5, 1.0, 0.0, 0.75])
 
 def law_of(terms: NDArray[Any], threshold: float, rho: NDArray[Any], weight: NDArray[np.float64], tail: Any) -> Law:
     """P(bits), window by window; ``tail`` is P(ν ≥ ·)."""
+
+    @cache
+    def window(start: int, stop: int, answered: bool) -> float:
+        above = [tail(threshold + rho - total) for total in np.cumsum(terms[start:stop])]
+        factors = [a if answered and start + i + 1 == stop else 1 - a for i, a in enumerate(above)]
+        return float(np.prod([weight, *factors], axis=0).sum())
+
     found: Law = {}
     for bits in itertools.product((0, 1), repeat=len(terms)):
         ends = [i + 1 for i, bit in enumerate(bits) if bit]
-        probability = 1.0
-        for start, stop in itertools.pairwise([0, *ends, len(bits)]):
-            above = [tail(threshold + rho - total) for total in np.cumsum(terms[start:stop])]
-            factors = [a if bit else 1 - a for a, bit in zip(above, bits[start:stop], strict=True)]
-            probability *= float(np.prod([weight, *factors], axis=0).sum())
-        found[bits] = probability
+        windows = itertools.pairwise([0, *ends, len(bits)])
+        found[bits] = math.prod(window(start, stop, stop > start and bits[stop - 1] == 1) for start, stop in windows)
     return found
 
 
