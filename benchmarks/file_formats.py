@@ -133,16 +133,27 @@ def guarantee_states(content: bytes, value: Guarantee) -> bool | None:
     return value.epsilon(0.0).upper >= stated * (1 - 1e-12)
 
 
+def same(found: Any, stated: Any) -> bool:
+    """Whether two JSON values are equal; a whole number above 2^53 is read as the nearest float."""
+    if isinstance(found, dict) and isinstance(stated, dict):
+        return found.keys() == stated.keys() and all(same(found[name], stated[name]) for name in found)
+    if isinstance(found, list) and isinstance(stated, list):
+        return len(found) == len(stated) and all(map(same, found, stated))
+    if isinstance(found, float) and type(stated) is int:
+        return found == float(stated)
+    return bool(found == stated)
+
+
 def verdict_states(content: bytes, value: Any) -> bool:
     """Every field that the text has is the verdict's."""
     found, given = json.loads(value.to_json()), plain(content)
-    return all(found[name] == stated for name, stated in given.items() if name in found)
+    return all(same(found[name], stated) for name, stated in given.items() if name in found)
 
 
 def lock_states(content: bytes, value: LockFile) -> bool:
     given = plain(content)
     found = {name: budget.to_dict() for name, budget in value.budgets.items()}
-    return bool(found == given["budgets"] and value.registered >= given["audits_registered"])
+    return same(found, given["budgets"]) and bool(value.registered >= given["audits_registered"])
 
 
 def value_states(content: bytes, value: Any) -> bool:

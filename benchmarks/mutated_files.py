@@ -175,7 +175,7 @@ verdicts, locks and results with those of Python's own parser, and whatever has 
 checkpoints) with the sound file. Files without a digest can be changed into other valid files, and no reader notices:
 *holds less* refers to the changed file. A text ledger of an earlier version may lose whole lines at its end;
 that is why [budgets](budgets.md#real-spending) are databases now. Arrays, tables and Parquet pages have nothing to
-compare with.
+compare with. Whole numbers above 2^53 count as read if the nearest float was.
 
 Mutations are one to three of: a flipped bit, a random byte, up to 512 bytes cut out, put twice or overwritten, the end
 cut off, extreme machine words, extreme numbers in place of a number, and 20 to 30,000 opening brackets.

@@ -258,7 +258,7 @@ def test_invalid_serialised_claims_are_refused(plain: Any) -> None:
         (lambda: Claim.tradeoff(lambda x: math.sqrt(1 - x) - 1 + math.sqrt(1 - x) / 2), "function"),
         (lambda: Claim.tradeoff(lambda x: 1 - x if x < 0.5 else 0.5 * (1 - x) ** 0.2 * 0), "function"),
         (lambda: Claim.profile([1.0, 1.0], [0.1, 0.1]), "epsilons"),
-        (lambda: Claim.profile([0.0, 1.0], [0.1, []]), "deltas"),
+        (lambda: Claim.profile([0.0, 1.0], [0.1, []]), "deltas"),  # type: ignore[arg-type]
         (lambda: Claim.profile([], []), "epsilons"),
         (lambda: Claim.profile([-1.0, 1.0], [0.1, 0.1]), "epsilons"),
         (lambda: Claim.profile([1.0, 2.0], [0.1]), "deltas"),

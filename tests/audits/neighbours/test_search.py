@@ -7,9 +7,12 @@ at most 1e-6, over the choice of the seed. What is searched and rated bounds not
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -436,6 +439,44 @@ def test_a_search_that_is_interrupted_again_and_again_arrives(tmp_path: Any) -> 
         except Stop:
             assert rounds < 60
     assert rounds > 3 and shown(found) == shown(whole(silent_at_zero)[0])
+
+
+KILLED = """
+import os, signal, sys
+from hockeystick.accounting import Adjacency
+from hockeystick.audits import Answers, Claim, search_neighbours
+
+left = int(sys.argv[2])
+
+def count(data, rng, runs):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return data + rng.laplace(size=runs)
+
+search_neighbours(count, Answers(), Claim(1.0), adjacency=Adjacency.ADD_OR_REMOVE_ONE, samples=4000,
+    samples_per_pair=100, rounds=3, rng=3, checkpoint=sys.argv[1])
+"""
+
+
+@pytest.mark.statistical
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_search_that_was_killed_goes_on_and_finds_the_same(tmp_path: Any) -> None:
+    def noisy(data: Any, rng: np.random.Generator, runs: int) -> Any:
+        return data + rng.laplace(size=runs)
+
+    file = tmp_path / "search.db"
+    for calls in (30, 45):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(file), str(calls)], capture_output=True, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert journal.Journal.at(file, json.loads(head(file))["asked"], 3).seed == 3
+    found, expected = kept(noisy, file, rng=None), kept(noisy)
+    assert shown(found) == shown(expected) and found.samples == expected.samples and not file.exists()
+
+
+def head(file: Any) -> bytes:
+    return RecordFile(file, journal.KIND, timeout=1.0).read()["head"]
 
 
 def test_pairs_that_raised_are_remembered(tmp_path: Any) -> None:
