@@ -26,6 +26,7 @@ from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian
 from hockeystick.accounting.events.sampling.allocation import RandomAllocation
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
+from hockeystick.accounting.events.sampling.sampled_matrices import banded_matrix_mechanism
 from hockeystick.accounting.events.sampling.shuffled_batches import ShuffledBatches
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.guarantee import Guarantee
@@ -39,6 +40,14 @@ _CLIPPED = (
 _NOISE = (
     "each step adds Gaussian noise of standard deviation noise multiplier × clip to the sum of gradients; what divides "
     "the sum is a constant, never the size of the batch that was drawn"
+)
+_GROUPS = (
+    "each record is in one of {0} groups, by a choice that depends on no other record; step i draws each record of "
+    "group i mod {0} independently with probability {0} × batch/records; none is padded, cut or dropped for its size"
+)
+_CORRELATED = (
+    "the noise of the steps is C⁻¹·z for a lower triangular matrix C of at most {} bands, and z of standard deviation "
+    "noise multiplier × clip × the longest column of C; what divides the sum is a constant"
 )
 _NULLS = "a null record's gradient is zero"
 
@@ -58,6 +67,12 @@ def _moved(run: DPSGD, noise_multiplier: float) -> Gaussian:
 
 
 def _poisson(run: DPSGD, noise_multiplier: float) -> tuple[PrivacyEvent, int]:
+    if run.bands:
+        rate = min(1.0, quotient_up(run.batch * run.bands, run.records))
+        banded = banded_matrix_mechanism(
+            run.steps, bands=run.bands, noise_multiplier=noise_multiplier, sampling_rate=rate
+        )
+        return banded, 1
     kind = PoissonSampledReplace if run.relation is _REPLACE else PoissonSampled
     return kind(quotient_up(run.batch, run.records), Gaussian(noise_multiplier)), run.steps
 
@@ -139,6 +154,14 @@ def _user_records(value: int) -> int:
     return validate.integer("user_records", value, low=1, high=validate.MOST)
 
 
+def _strategy(value: str | None) -> str | None:
+    kind, _, number = (value or "").partition(":")
+    if value is None or (kind == "banded" and number.isascii() and number.isdigit() and 1 <= len(number) <= 9):
+        return value
+    remedy = "give banded:K; filters without bands (blt:D, bisr:D) have no amplification, see MatrixMechanism"
+    raise InvalidArgumentError("strategy", value, "is not a banded strategy", remedy)
+
+
 def _normaliser(value: str) -> str:
     if validate.one_of("normaliser", value, "constant", "drawn-batch") == "constant":
         return value
@@ -185,6 +208,9 @@ class DPSGD:
       adjacency: the neighbouring relation; by default that of the table.
       normaliser: what divides the noisy sum of a step: "constant", such as the expected batch. "drawn-batch", the size
         of the batch that was drawn, is refused: it tells how many records were drawn, and the noise is divided with it.
+      strategy: "banded:K" for noise that is correlated over steps by a matrix of K bands (BandMF), with Poisson samples
+        of K groups of records in turn; see ``banded_matrix_mechanism``. The noise multiplier is then per clip and per
+        longest column of the matrix.
 
     Raises:
       InvalidArgumentError: an argument outside its domain, a batch larger than ``records`` (or, for "full", not equal
@@ -210,6 +236,7 @@ class DPSGD:
     user_records: int = field(default=1, converter=_user_records, kw_only=True)
     adjacency: Adjacency | None = field(default=None, kw_only=True)
     normaliser: str = field(default="constant", converter=_normaliser, kw_only=True)
+    strategy: str | None = field(default=None, converter=_strategy, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         for name, value in (("batch", self.batch), ("user_records", self.user_records)):
@@ -233,6 +260,8 @@ class DPSGD:
                 f"sampling={self.sampling!r} has no bound under {getattr(self.adjacency, 'value', self.adjacency)}: "
                 f"use {' or '.join(one.value for one in known)}, or another sampling"
             )
+        if self.strategy is not None:
+            self._check_strategy()
         if self.relation is _REPLACE and self.clip is None:
             raise InvalidArgumentError(
                 "clip",
@@ -241,6 +270,21 @@ class DPSGD:
                 "give the clip; the noise multiplier is then noise/clip",
             )
         validate.integer("steps", self.steps, high=validate.MOST)
+
+    def _check_strategy(self) -> None:
+        if self.sampling != "poisson" or self.relation is _REPLACE:
+            reason = f"has no bound with sampling={self.sampling!r} under {self.relation.value}"
+            remedy = "use Poisson samples under add-or-remove-one or replace-with-null"
+            raise InvalidArgumentError("strategy", self.strategy, reason, remedy)
+        if not 1 <= self.bands <= self.records // self.batch:
+            reason = f"is not a number of groups that have a batch of {self.batch} records each"
+            remedy = f"give banded:K with K from 1 to {self.records // self.batch}"
+            raise InvalidArgumentError("strategy", self.strategy, reason, remedy)
+
+    @property
+    def bands(self) -> int:
+        """The number of bands of a banded strategy, and of groups of records that take turns; 0 without one."""
+        return int(self.strategy.partition(":")[2]) if self.strategy else 0
 
     @property
     def relation(self) -> Adjacency:
@@ -267,13 +311,15 @@ class DPSGD:
     @property
     def loader(self) -> str:
         """The duties of the data loader, on which the guarantee rests, in words."""
+        if self.bands:
+            return _GROUPS.format(self.bands)
         return _SAMPLINGS[self.sampling].loader
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """All that the guarantee assumes about the training, in words."""
         nulls = (_NULLS,) if self.relation is _NULL else ()
-        return self.loader, _CLIPPED, _NOISE, *nulls, _PUBLIC
+        return self.loader, _CLIPPED, _CORRELATED.format(self.bands) if self.bands else _NOISE, *nulls, _PUBLIC
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Returns the cost of the whole training for one record under ``relation``.
@@ -367,6 +413,7 @@ class DPSGD:
                 clip=self.clip or 1.0,
                 sampling=name,
                 adjacency=None,
+                strategy=None,
             )
             for name in _SAMPLINGS
             if name != self.sampling and (name not in _BY_EPOCHS or self.epochs == int(self.epochs))

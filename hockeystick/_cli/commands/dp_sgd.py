@@ -27,6 +27,11 @@ def _training() -> Callable[[Command], Command]:
         option("--epochs E", Real(0.0, low_open=True), "Passes over the data.", required=True),
         option("--clip C", POSITIVE, "The L2 norm to which each record's gradient is clipped."),
         option("--sampling S", click.Choice(_SAMPLINGS), "The sampling of batches.", default="poisson"),
+        option(
+            "--strategy banded:K",
+            str,
+            "Noise correlated over steps by a matrix of K bands (BandMF), with Poisson samples of K groups in turn.",
+        ),
         option("--user-records K", Count(1), "Protect users, each of whom owns at most K records. Default: 1."),
         option(
             "--adjacency",
@@ -164,6 +169,7 @@ def _run(given: Given) -> DPSGD:
         clip=given["clip"],
         sampling=given["sampling"],
         user_records=given["user_records"] or 1,
+        strategy=given["strategy"],
         adjacency=None if relation is None else Adjacency(relation),
     )
 

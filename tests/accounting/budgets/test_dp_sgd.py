@@ -25,6 +25,7 @@ from hockeystick.accounting import (
     SampledWithoutReplacement,
     ShuffledBatches,
     UnsupportedAdjacencyError,
+    banded_matrix_mechanism,
     compose,
     epsilon,
 )
@@ -280,3 +281,31 @@ def test_a_normaliser_that_depends_on_the_drawn_batch_is_refused() -> None:
         DPSGD(1000, 10, 1, normaliser="drawn-batch")
     with pytest.raises(InvalidArgumentError, match="normaliser"):
         DPSGD(1000, 10, 1, normaliser="mean")
+
+
+def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
+    run = DPSGD(10_000, 100, 20, strategy="banded:8")
+    assert run.event(4.0) == banded_matrix_mechanism(2000, bands=8, noise_multiplier=4.0, sampling_rate=0.08)
+    assert run.epsilon(4.0, 1e-6).upper == pytest.approx(1.4350, abs=1e-3)
+    assert "8 groups" in run.loader and "C⁻¹" in run.assumptions[2]
+    assert all(one.strategy is None for one in run.others())
+    one = DPSGD(10_000, 100, 20)
+    same = DPSGD(10_000, 100, 20, strategy="banded:1")
+    assert same.epsilon(4.0, 1e-6).upper == pytest.approx(one.epsilon(4.0, 1e-6).upper, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"strategy": "blt:3"}, "no amplification"),
+        ({"strategy": "banded:"}, "banded:K"),
+        ({"strategy": "banded:-1"}, "banded:K"),
+        ({"strategy": "banded:0"}, "from 1 to 100"),
+        ({"strategy": "banded:101"}, "from 1 to 100"),
+        ({"strategy": "banded:4", "sampling": "shuffle"}, "Poisson"),
+        ({"strategy": "banded:4", "adjacency": REPLACE, "clip": 1.0}, "Poisson"),
+    ],
+)
+def test_strategies_without_a_bound_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        DPSGD(10_000, 100, 20, **change)

@@ -123,3 +123,11 @@ def test_both_helps_lead_to_the_training_and_describe_it() -> None:
     for name in ("calibrate", "account"):
         assert f'"hockeystick {name} dp-sgd --help"' in " ".join(run(name, "--help").stdout.split())
         assert f"hockeystick {name} dp-sgd [OPTIONS]" in run(name, "dp-sgd", "--help").stdout
+
+
+def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
+    words = ("--records", 10_000, "--batch", 100, "--epochs", 20, "--delta", "1e-6", "--noise-multiplier", 4)
+    found = run("account", "dp-sgd", *words, "--strategy", "banded:8")
+    assert found.exit_code == 0, found.output
+    assert "1.43" in found.stdout and "8 groups" in " ".join(found.stdout.split())
+    assert_refused(run("account", "dp-sgd", *words, "--strategy", "blt:3"), "no amplification")
