@@ -23,6 +23,7 @@ from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.numerics.table_rows import distinct_rows
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners import ExactLoss, FedSVT
 from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
@@ -91,9 +92,9 @@ class BrokenThresholds:
 
     def log_likelihood_ratio(self, above: Above, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
         """Returns ln P0/P1 of answers of shape (runs, blocks), shape (runs,); infinite if one of them is impossible."""
-        distinct, where = np.unique(above, axis=0, return_inverse=True)
+        distinct, where = distinct_rows(above)
         first, second = self.log_law(distinct, losses0), self.log_law(distinct, losses1)
-        return np.asarray((first - second)[where.reshape(-1)])
+        return np.asarray((first - second)[where])
 
     def exact(self, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> ExactLoss:
         """Returns the exact privacy loss of the answers, by enumeration.

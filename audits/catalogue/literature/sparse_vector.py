@@ -30,6 +30,7 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.numerics.table_rows import distinct_rows
 
 Answers = npt.NDArray[np.int8]
 
@@ -169,10 +170,10 @@ class SparseVectorForm:
     def _integrals(self, answers: Answers, below: FloatArray, weights: FloatArray) -> FloatArray:
         """Returns the integral of each sequence's conditional probability, as a product of its few distinct halves."""
         middle = answers.shape[1] // 2
-        left, first = np.unique(answers[:, :middle], axis=0, return_inverse=True)
-        right, second = np.unique(answers[:, middle:], axis=0, return_inverse=True)
+        left, first = distinct_rows(answers[:, :middle])
+        right, second = distinct_rows(answers[:, middle:])
         table = (_products(left, below[:, :middle]) * weights) @ _products(right, below[:, middle:]).T
-        return np.asarray(table[first.ravel(), second.ravel()])
+        return np.asarray(table[first, second])
 
     def cuts(self, queries: FloatArray, fine: int = 1) -> FloatArray:
         """Returns the cuts of the range of the threshold's noise: all kinks, and steps of half a scale."""
