@@ -138,6 +138,20 @@ class RenamedMethodError(HockeystickError):
     """The error of a method that was renamed because its old name promised something else; nothing was done."""
 
 
+def visible(text: str) -> str:
+    """Returns a text in which characters that are not printed are written as Python escapes them.
+
+    Among them are the commands of terminals, line ends, and the characters that change the direction of text.
+
+    Example:
+      >>> visible("a\\x1b[31mb")
+      'a\\\\x1b[31mb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 def _repr(value: object) -> str:
     """A value as text. Not every value has one: Python writes no whole number of more than 4300 digits, say."""
     try:

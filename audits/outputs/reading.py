@@ -25,6 +25,7 @@ from hockeystick.audits.outputs.values import (
     Key,
     Record,
     array_key,
+    check_size,
     composite,
     flatten,
     numbers_of,
@@ -196,6 +197,7 @@ def _read_axis(outputs: Any, runs: int, book: Codebook) -> Table:
     if not isinstance(outputs, np.ndarray):
         return _read_list(list(outputs), book)
     kind = outputs.dtype.kind
+    check_size(outputs.size // max(runs, 1))
     if kind in NUMERIC and not exact_numbers.large(outputs):
         return _uniform(array_key(outputs.dtype.name, outputs.shape[1:]), *numbers_of(outputs), book)
     if kind in "US" and outputs.ndim == 1:
@@ -218,6 +220,7 @@ def _read_list(outputs: list[Any], book: Codebook) -> Table:
         return _uniform(("number", "float64"), ("f8",), np.array(outputs, dtype=np.float64)[:, None], book)
     alike = types == {np.ndarray} and len({(a.dtype, a.shape) for a in outputs}) == 1
     if alike and outputs[0].dtype.kind in NUMERIC:
+        check_size(outputs[0].size)
         stacked = np.stack(outputs)
         if not exact_numbers.large(stacked):
             return _uniform(array_key(stacked.dtype.name, stacked.shape[1:]), *numbers_of(stacked), book)

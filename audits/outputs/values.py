@@ -45,6 +45,9 @@ NUMERIC = "biufc"
 
 _NUMPY_NAMES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 _MISSING = ("NAType", "NaTType")  # of pandas
+MOST_VALUES = 1 << 22
+"""The most numbers in an output; so many characters, items or cells may each of its texts, lists and tables have."""
+
 _WAY_OUT = "numbers, strings, None, dates, arrays, tables, or tuples, lists, dictionaries, sets and dataclasses of them"
 
 
@@ -107,7 +110,26 @@ def flatten(output: Any, values: list[float], kinds: list[str]) -> Key:
         raise TargetError("target returned an output that contains itself, or is nested too deeply") from None
 
 
+def check_size(size: int) -> None:
+    """Checks that an output, or a part of it, has at most :data:`MOST_VALUES` values.
+
+    Raises:
+      TargetError: it has more.
+    """
+    if size > MOST_VALUES:
+        raise TargetError(
+            f"target returned an output of {size:,} numbers, characters or items, above the {MOST_VALUES:,} that are "
+            "read: return less, such as a statistic of it"
+        )
+
+
+_SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset, collections.deque)
+
+
 def _flatten(output: Any, values: list[float], kinds: list[str]) -> Key:
+    check_size(len(values))
+    if isinstance(output, _SIZED):
+        check_size(len(output))
     key = _simple(output, values, kinds)
     if key is not None:
         return key if type(output) in _PLAIN else _with_attributes(output, key, values, kinds)
@@ -282,6 +304,7 @@ def _exact(found: exact_numbers.Exact, values: list[float], kinds: list[str]) ->
 
 def array(output: npt.NDArray[Any], values: list[float], kinds: list[str]) -> Key:
     """Returns the key of an array, as :func:`flatten` does."""
+    check_size(output.size)
     kind = output.dtype.kind
     if kind in "iumM" and exact_numbers.large(output):
         name = output.dtype.name

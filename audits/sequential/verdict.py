@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import visible
 from hockeystick.audits.verdicts import fields
 from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
 
@@ -105,7 +106,7 @@ class SequentialVerdict(CommonVerdict):
             f"the test finds {self._detectable_words()} through such an event with probability 0.9",
             f"{self.samples} samples from each data set, seed {self.seed}, {self.seconds:.2f} s",
         ]
-        return "\n".join([*lines, *self._warning_lines()])
+        return "\n".join(map(visible, [*lines, *self._warning_lines()]))
 
 
 _FIELDS: dict[str, fields.Check] = {

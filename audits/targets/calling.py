@@ -12,6 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting.errors import visible
 from hockeystick.accounting.validate import integer
 from hockeystick.audits.targets.program_ends import ExitCalled, kept_alive
 
@@ -39,7 +40,7 @@ class TargetError(HockeystickError):
 
     def __init__(self, message: str, raised: tuple[int, int] = (0, 0), runs: tuple[int, int] = (0, 0)) -> None:
         super().__init__(message, raised, runs)
-        self.message = message
+        self.message = visible(" ".join(message.split()))
         self.raised = raised
         self.runs = runs
 

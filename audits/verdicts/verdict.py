@@ -10,6 +10,7 @@ import attrs
 from attrs import Factory, field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.errors import visible
 from hockeystick.accounting.notebook_tables import html_table, markdown_table, markdown_text
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
@@ -246,7 +247,7 @@ class Verdict(CommonVerdict):
         if needed:
             each = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
             lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(each)}")
-        return "\n".join([*lines, *self._warning_lines()])
+        return "\n".join(map(visible, [*lines, *self._warning_lines()]))
 
     @property
     def curve_alone(self) -> bool:

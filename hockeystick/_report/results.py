@@ -191,7 +191,8 @@ def together(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def to_json(result: Mapping[str, Any]) -> str:
     """Returns a result as strict JSON text."""
-    return json.dumps(strict(result), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    text = json.dumps(strict(result), indent=1, allow_nan=False, ensure_ascii=False)
+    return "".join(c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text) + "\n"
 
 
 def _result(command: str, content: Mapping[str, Any]) -> dict[str, Any]:

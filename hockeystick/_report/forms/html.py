@@ -15,7 +15,15 @@ from markupsafe import Markup
 
 from hockeystick._report.parts.content import Picture, Report
 from hockeystick._report.parts.plots import Plot, svg_plot
+from hockeystick.accounting.errors import visible
 from hockeystick.accounting.graph.drawing.svg import MOST_NODES, to_svg
+
+
+def _shown(value: object) -> object:
+    """Returns a value of the template; of a text, each line without characters that are not printed."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return "\n".join(visible(line) for line in value.split("\n"))
 
 
 def page(reports: Sequence[tuple[Report, str]]) -> str:
@@ -31,7 +39,12 @@ def page(reports: Sequence[tuple[Report, str]]) -> str:
         return Markup(to_svg(what.graph, spent=dict(what.spent), standalone=False, name=name))
 
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_shown,
     )
     source = files("hockeystick").joinpath("templates/report.html.jinja").read_text(encoding="utf-8")
     return environment.from_string(source).render(reports=reports, drawn=drawn)
