@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 calibration, stopping = benchmark("auditors.calibration"), benchmark("auditors.sequential")
 Estimator, targets = benchmark("auditors.estimators").Estimator, benchmark("auditors.targets")
+walks = benchmark("auditors.walks")
 laplace, randomised_response, tight_targets = targets.laplace, targets.randomised_response, targets.tight_targets
 FILES = ("audits/bounds/two_counts.py",)
 
@@ -160,3 +161,23 @@ def test_stopping_times_are_those_of_the_audit(tmp_path: Path) -> None:
     again, _ = stopping.measured(small, 1, stopping.Cells(tmp_path / "kept.jsonl", "sources"), kept=True)
     assert len(stops) == 20 and np.array_equal(stops, again)
     assert len(stopping.measured(attrs.evolve(small, alpha=0.01), 1, cells, kept=True)[0]) == 0
+
+
+@pytest.mark.statistical
+def test_the_page_of_coin_walks_has_the_pieces_that_were_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Randomised response of epsilon 9 against 1 is refuted by 120 outputs but once in a million, and 1 seldom."""
+    rows = {
+        "power": {"gross": walks.Setting(walks.response(9.0, 0.0), Claim(1.0), 60, most=60)},
+        "alarms": {"tight": walks.Setting(walks.response(1.0, 0.0), Claim(1.0), 60)},
+    }
+    monkeypatch.setattr(walks, "settings", rows.__getitem__)
+    monkeypatch.setattr(walks, "PIECE", 3)
+    kept = tmp_path / "walks.jsonl"
+    cells = walks.Cells(kept, "sources")
+    for key in walks.keys("power", 0):
+        cells.one(walks.piece, **key)
+    holds, page = walks.page(walks.Cells(kept, "sources"))
+    assert holds and "1.000 (0.292 to 1.000; 3)" in page and "| met |" in page
+    assert "| tight | 60 | not run |" in page
+    cells.one(walks.piece, **walks.keys("alarms", 0)[0])
+    assert walks.counted(walks.Cells(kept, "sources"), "alarms", "tight", "coin walk")[1] == 3
