@@ -104,7 +104,7 @@ def one_of(name: str, value: object, *choices: _T) -> _T:
       InvalidArgumentError: it equals none.
     """
     for choice in choices:
-        if value == choice:
+        if isinstance(value, str) and value == choice:  # an array is equal to nothing, or not at all
             return choice
     *rest, last = (f'"{choice}"' for choice in choices)
     raise InvalidArgumentError(name, value, "is unknown", f"use {', '.join(rest)} or {last}" if rest else f"use {last}")

@@ -19,6 +19,7 @@ from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 from hockeystick.learners.distribution.runs import Runs
+from hockeystick.mechanisms.contract.arguments import generator
 
 Maker = Callable[[int], OnlineDistribution]
 
@@ -122,7 +123,7 @@ class AnytimeDistribution:
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        parts, marks = [], []
+        parts, marks, rng = [], [], generator(rng)
         for epoch in self.epochs(rounds):
             last = epoch.first + epoch.rounds
             seen = None if contexts is None else np.asarray(contexts)[epoch.first : last]

@@ -23,6 +23,7 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, real
+from hockeystick.mechanisms.contract.arguments import run_count
 
 Losses = tuple[AnyIntArray | None, FloatArray]
 """Decoded messages: indices (runs, n) with one loss each, (runs, n); or None and all experts' losses, (runs, n, K)."""
@@ -272,7 +273,7 @@ class _Walk:
     """The weights over chunks of messages; between chunks only the sums of losses are stored."""
 
     def __init__(self, runs: int, experts: int, rate: float) -> None:
-        self.totals, self.counts = np.zeros((2, runs, experts))
+        self.totals, self.counts = np.zeros((2, run_count(runs, 2 * experts), experts))
         self._rate = rate
 
     def step(self, index: AnyIntArray | None, losses: FloatArray, rounds: int, size: int) -> FloatArray:

@@ -184,8 +184,8 @@ class DistributedKL:
         whole = integer("survivors", count, low=1, high=10**6)
         moves, many = changed_counts(plan), _group(group)
         one_of("law", law, "skellam", "discrete gaussian", "polya")
+        target = real("epsilon", epsilon, low=0.0, low_open=True)
         if law == "polya":
-            target = real("epsilon", epsilon, low=0.0, low_open=True)
             scale = PolyaShares.calibrated(epsilon=target / (moves * many), survivors=whole).scale
             while True:
                 found = cls(average=plan, shares=PolyaShares(scale, survivors=whole), group=many)
@@ -262,8 +262,11 @@ class DistributedKL:
         Args:
             average: The plan as it was answered (``QueryAverage.answered_by``); by default by all clients.
         """
+        answered = self.average if average is None else average
+        if not isinstance(answered, QueryAverage) or len(answered.symbols) != len(self.average.symbols):
+            raise InvalidArgumentError("average", average, "is not this plan", "give QueryAverage.answered_by's result")
         found = np.empty(len(self.average.symbols))
-        for clients, columns in _by_cohort_size(average or self.average):
+        for clients, columns in _by_cohort_size(answered):
             found[columns] = math.sqrt(evolve(self.shares, survivors=clients).variance()) / self.factor
         return found
 
@@ -292,7 +295,9 @@ class DistributedKL:
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
         """Returns ln(P(output | data0)/P(output | data1)) for noisy counts of shape (runs, u)."""
-        drawn = np.rint(np.asarray(output, dtype=np.float64) * self.factor).astype(np.int64)
+        most = 2.0**53 / self.factor
+        noisy = array("output", output, shape=(None, len(self.average.symbols)), low=-most, high=most, data=True)
+        drawn = np.rint(noisy * self.factor).astype(np.int64)
         here, there = (self.factor * self.average.counts(data) for data in (data0, data1))
         total = np.zeros(len(drawn))
         for clients, columns in _by_cohort_size(self.average):
@@ -365,7 +370,7 @@ class DistributedKL:
         for i in here:
             messages[i] += self.shares.share(own.shape[1], noise=noise)
         least = max(1, self.shares.survivors)
-        if aggregation == "ideal":
+        if one_of("aggregation", aggregation, "ideal", "masked") == "ideal":
             spread = math.sqrt(evolve(self.shares, survivors=len(own)).variance())
             largest = self.factor * float(self.average.records.max())
             return secure_sum(
@@ -376,8 +381,6 @@ class DistributedKL:
                 survivors=here,
                 threshold=least,
             )
-        if aggregation != "masked":
-            raise InvalidArgumentError("aggregation", aggregation, "is unknown", 'use "ideal" or "masked"')
         protocol = MaskedSum(self.modulus(), len(own), threshold=least)
         return protocol.unmask({i: protocol.mask(i, messages[i]) for i in here})
 

@@ -260,7 +260,7 @@ class QueryAverage:
         """Returns the largest changes of V and U by ``group`` records of one client, which may coincide."""
         many, sizes = integer("group", group, low=1), self.records.tolist()
         worst = kl_sensitivity.sums(self.reference, records=sizes, logarithm=self.logarithm, group=many * self.step)
-        if draw == "worst":
+        if one_of("draw", draw, "realised", "worst") == "worst":
             return worst
         one = kl_sensitivity.sums(
             self.reference, records=sizes, logarithm=self.logarithm, w=self.weights(), group=self.step

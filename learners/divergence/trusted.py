@@ -24,12 +24,13 @@ from attrs import evolve, field, frozen
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, compose
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import one_of, probability, real
+from hockeystick.accounting.validate import array, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import Draw, QueryAverage
 from hockeystick.mechanisms import Gaussian, Laplace
+from hockeystick.mechanisms.contract.arguments import generator
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -357,13 +358,14 @@ class AggregatedKL:
 
     def simulate(self, data: ClientCounts, rng: np.random.Generator, runs: int) -> FloatArray:
         """Returns ``runs`` pairs (V, U) with noise, shape (runs, 2)."""
-        found, (first, second) = self.average.sums(data), rng.spawn(2)
+        found, (first, second) = self.average.sums(data), generator(rng).spawn(2)
         drawn = self.logs.simulate(found[0], first, runs), self.ratios.simulate(found[1], second, runs)
         return np.stack(drawn, axis=1)
 
     def log_likelihood_ratio(self, output: npt.ArrayLike, data0: ClientCounts, data1: ClientCounts) -> FloatArray:
         """Returns ln(p(output | data0)/p(output | data1)) for pairs of shape (runs, 2)."""
-        drawn, here, there = np.asarray(output), self.average.sums(data0), self.average.sums(data1)
+        drawn = array("output", output, shape=(None, 2), data=True)
+        here, there = self.average.sums(data0), self.average.sums(data1)
         return self.logs.log_likelihood_ratio(drawn[:, 0], here[0], there[0]) + self.ratios.log_likelihood_ratio(
             drawn[:, 1], here[1], there[1]
         )

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
+from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.numerics.directed_rounding import quotient_down as quotient_down  # for the mechanisms
 from hockeystick.accounting.numerics.directed_rounding import quotient_up as quotient_up
 from hockeystick.accounting.validate import boolean
@@ -108,6 +108,11 @@ def check_reach(epsilon: float, scale: float, sensitivity: float) -> None:
     if not scale <= field_checks.LARGEST * min(1.0, sensitivity):
         reason = f"asks for noise of more than {field_checks.LARGEST:g} at a sensitivity of {sensitivity:g}"
         raise InvalidArgumentError("epsilon", epsilon, reason, "raise it, allow fewer answers, or rescale the values")
+
+
+def is_among(value: object, *relations: Adjacency) -> bool:
+    """Returns whether ``value`` is one of the given relations; an array, say, which is equal to nothing, is not."""
+    return any(value is relation for relation in relations)
 
 
 def exact_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

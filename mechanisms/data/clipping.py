@@ -52,13 +52,14 @@ def _radius(value: float) -> float:
 
 
 def _norm(value: str) -> str:
-    if value not in ("l1", "l2", "linf"):
-        raise InvalidArgumentError("norm", value, "is unknown", "choose l1, l2 or linf")
-    return value
+    return validate.one_of("norm", value, "l1", "l2", "linf")
 
 
 def _records(value: int) -> int:
     return validate.integer("records", value, low=1, high=2**40)
+
+
+_CURATED = (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL, Adjacency.REPLACE_ONE)
 
 
 def refuse(what: str, adjacency: Adjacency, remedy: str) -> UnsupportedAdjacencyError:
@@ -258,7 +259,7 @@ class ClippedSum:
         step, least, most = self._ends()
         if adjacency is Adjacency.REPLACE_ONE:
             return (most - least) * step
-        if adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
+        if arguments.is_among(adjacency, Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
             return max(-least, most) * step
         raise refuse("a sum", adjacency, "it needs a curator")
 
@@ -317,7 +318,7 @@ class ClippedMean:
         Raises:
           UnsupportedAdjacencyError: the relation changes the number of records, or is local.
         """
-        if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
+        if not arguments.is_among(adjacency, Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
             raise refuse("a mean", adjacency, "release a ClippedSum and a count, and divide the outputs")
         change = Fraction(self._sum().sensitivity(adjacency)) / self.records
         return up(change + Fraction(max(-self.low, self.high)) / 2**52)
@@ -391,7 +392,7 @@ class ClippedVectorSum:
         Raises:
           UnsupportedAdjacencyError: under local adjacency, which has no curator who adds up.
         """
-        if adjacency not in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL, Adjacency.REPLACE_ONE):
+        if not arguments.is_among(adjacency, *_CURATED):
             raise refuse("a sum", adjacency, "it needs a curator")
         factor = self.bound * (2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0)
         norms = ("l1", "l2", "linf")

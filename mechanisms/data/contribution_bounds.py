@@ -15,8 +15,9 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
-from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, validate
+from hockeystick.accounting import Adjacency, InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.mechanisms.contract.arguments import is_among
 from hockeystick.mechanisms.data.clipping import Stability, refuse, up
 
 _UNITS = ("record", "person")
@@ -150,9 +151,7 @@ class BoundedContribution:
 
 
 def _is_person(unit: str) -> bool:
-    if unit not in _UNITS:
-        raise InvalidArgumentError("unit", unit, "is unknown", "choose 'person' or 'record'")
-    return unit == "person"
+    return validate.one_of("unit", unit, *_UNITS) == "person"
 
 
 @frozen
@@ -226,7 +225,7 @@ class BoundedHistogram:
           InvalidArgumentError: ``unit`` is unknown.
         """
         person, replaced = _is_person(unit), adjacency is Adjacency.REPLACE_ONE
-        if not replaced and adjacency not in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
+        if not replaced and not is_among(adjacency, Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL):
             raise refuse("a histogram", adjacency, "it needs a curator")
         touched, each, times = (2 if replaced else 1), self.most_each, 1
         if person:

@@ -119,9 +119,7 @@ def _batches(value: int) -> int:
 
 
 def _order(value: Literal["given", "random"]) -> Literal["given", "random"]:
-    if value not in ("given", "random"):
-        raise InvalidArgumentError("order", value, "is unknown", "use 'given' or 'random'")
-    return value
+    return accounting.validate.one_of("order", value, "given", "random")
 
 
 @frozen
@@ -357,7 +355,7 @@ class FixedBatches:
                 "FixedBatches under local: the accounting has no amplification by shuffling; charge every report at "
                 "the cost of its local randomiser"
             )
-        if adjacency not in (Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
+        if not arguments.is_among(adjacency, Adjacency.REPLACE_ONE, Adjacency.REPLACE_WITH_NULL):
             raise UnsupportedAdjacencyError(
                 "FixedBatches under add-or-remove-one: an additional record moves others to other batches; use "
                 "replace-one or replace-with-null, where records keep their places"

@@ -72,7 +72,7 @@ def log_likelihood_ratio(
     validate.array("value1", v1, shape=v0.shape, dtype=np.int64, data=True)
     validate.array("output", drawn, shape=(None, *v0.shape), dtype=np.int64, data=True)
     losses = log_masses(drawn - v0) - log_masses(drawn - v1)
-    return np.asarray(losses.reshape(len(drawn), -1).sum(axis=1))
+    return np.asarray(losses.sum(axis=tuple(range(1, drawn.ndim))))
 
 
 class AdditiveIntegers(Releasable):

@@ -69,7 +69,7 @@ class AdditiveNoise(Releasable):
         v0 = validate.array("value0", value0, data=True)
         v1 = validate.array("value1", value1, shape=v0.shape, data=True)
         drawn = validate.array("output", output, shape=(None, *v0.shape), data=True)
-        return np.asarray(self._losses(drawn, v0, v1).reshape(len(drawn), -1).sum(axis=1))
+        return np.asarray(self._losses(drawn, v0, v1).sum(axis=tuple(range(1, drawn.ndim))))
 
     def accuracy(self, beta: float, *, entries: int = 1) -> float:
         """Returns the t such that with probability exactly 1 − ``beta`` all ``entries`` are off by at most t (L∞ norm).

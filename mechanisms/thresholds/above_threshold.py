@@ -147,7 +147,7 @@ class AboveThreshold(LaplaceThreshold):
         """
         target = arguments.target_epsilon(epsilon)
         distance = arguments.sensitivity(sensitivity)
-        weight = (1 if monotone else 2) * field_checks.answers(answers)
+        weight = (1 if arguments.monotone(monotone) else 2) * field_checks.answers(answers)
         share = target / (1.0 + weight ** (2.0 / 3.0))
         threshold_scale = arguments.quotient_up(distance, share)
         query_scale = arguments.quotient_up(weight * distance, target - share)

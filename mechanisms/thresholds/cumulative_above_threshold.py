@@ -19,7 +19,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidDataError, field_checks, validate
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError, field_checks, validate
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -227,9 +227,11 @@ class CumulativeAboveThreshold(Releasable):
         Raises:
           InvalidArgumentError: ``beta`` is not in (0, 1), or ``terms`` is not an integer ≥ 1.
         """
-        count = validate.integer("terms", terms, low=1)
+        count = validate.integer("terms", terms, low=1, high=validate.MOST)
         step, *scales = self._whole()
         failure = one_of(validate.probability("beta", beta, open=True) / 2, count)
+        if not failure / 2 > 0.0:
+            raise InvalidArgumentError("beta", beta, f"is too small for {count} terms", "use a larger one")
         real = max(self.threshold_scale, scales[0] * step) + max(self.query_scale, scales[1] * step)
         # On the grid each noise exceeds the same quantile plus a step no more often; the roundings of all terms add up.
         return real * LAPLACE.quantile(failure / 2) + (4 + count) * step

@@ -12,7 +12,7 @@ from spies import spied
 
 import hockeystick as hs
 from hockeystick import events, mechanisms
-from hockeystick.accounting import HockeystickError, InvalidArgumentError
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, UnsupportedAdjacencyError
 from hockeystick.accounting.engines import contour_integral
 from hockeystick.learners import (
     ClientCounts,
@@ -420,3 +420,46 @@ def test_the_loss_of_a_label_that_is_hardly_ever_a_lie_is_epsilon(epsilon):
     unknown = channel.log_likelihood_ratio(messages, 0, 7)  # 7 is no label: a uniform draw
     truth = math.log(2.0) - math.log1p(math.exp(-epsilon))
     assert unknown == pytest.approx([truth, truth - epsilon], rel=1e-12)
+
+
+# --- arguments of another kind ----------------------------------------------------------------------------------------
+
+OTHER: Any = 1
+EMPTY: Any = np.zeros((0, 3))
+TABLE = UniformMixture().levels(LabelTable([[0.9, 0.1], [0.1, 0.9]]), 100)
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: mechanisms.ClipNorm(1.0, norm=EMPTY), "norm"),
+        (lambda: mechanisms.AboveThreshold.calibrated(0.0, epsilon=1.0, monotone=EMPTY), "monotone"),
+        (lambda: mechanisms.FixedBatches(4, 2, order=EMPTY), "order"),
+        (lambda: svt(indexing=EMPTY), "indexing"),
+        (lambda: svt().plays(OTHER), "runs"),
+        (lambda: svt().regret(OTHER, np.zeros((10, 20, 4))), "runs"),
+        (lambda: svt().log_likelihood_ratio(OTHER, np.zeros((10, 20, 4)), np.zeros((10, 20, 4))), "runs"),
+        (lambda: TABLE.level(0, 2), "expert"),
+        (lambda: TABLE.level(0, -1), "expert"),
+        (lambda: TABLE.pick([0, 1], np.array([0, 2])), "experts"),
+        (lambda: TABLE.pick([0, 1], np.array([0])), "experts"),
+        (lambda: mechanisms.CumulativeAboveThreshold.calibrated(0.0, epsilon=1.0).accuracy(5e-324, terms=1), "beta"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_its_name(call, argument):
+    with pytest.raises(InvalidArgumentError, match=rf"^{argument}"):
+        call()
+
+
+@pytest.mark.parametrize("mechanism", [mechanisms.Laplace(1.0), mechanisms.DiscreteLaplace(1.0)])
+def test_no_outputs_have_no_losses(mechanism):
+    assert mechanism.log_likelihood_ratio([], 0, 1).shape == (0,)
+    assert mechanism.log_likelihood_ratio(np.zeros((0, 2)), [0, 0], [1, 0]).shape == (0,)
+
+
+@pytest.mark.parametrize("relation", [EMPTY, "replace-one"])
+def test_a_relation_of_another_type_has_no_stability(relation):
+    with pytest.raises(UnsupportedAdjacencyError):
+        mechanisms.ClippedSum(0.0, 1.0).stability(relation)
+    with pytest.raises(UnsupportedAdjacencyError):
+        mechanisms.ClippedMean(0.0, 1.0, records=5).stability(relation)

@@ -32,7 +32,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import boolean, integer, real
+from hockeystick.accounting.validate import array, boolean, integer, real
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 from hockeystick.mechanisms.contract.arguments import array_length
 
@@ -103,6 +103,14 @@ class Levels(ABC):
     def pick(self, labels: object, experts: IntArray) -> FloatArray:
         """Returns the level of one candidate for each of n labels, shape (n,), for experts in 0 .. K - 1."""
 
+    def chosen(self, experts: object, count: int) -> IntArray:
+        """Returns ``experts`` as an array of ``count`` whole numbers.
+
+        Raises:
+            InvalidArgumentError: they are not that many candidates, each in 0 .. K - 1.
+        """
+        return array("experts", experts, shape=(count,), low=0, high=self.count - 1, dtype=np.int64)
+
     @abstractmethod
     def level(self, label: object, expert: int) -> float:
         """Returns the level of one label and one candidate, 0 <= expert < K; never refuses a label."""
@@ -158,11 +166,12 @@ class TableLevels(Levels):
 
     def pick(self, labels: object, experts: IntArray) -> FloatArray:
         place = self.columns(labels) * self.count
-        place += experts
+        place += self.chosen(experts, len(place))
         return self.rows.ravel()[place]
 
     def level(self, label: object, expert: int) -> float:
-        return self.rows.item(self.column.item(self.hypotheses.place(label)), expert)
+        place = integer("expert", expert, low=0, high=self.count - 1)
+        return self.rows.item(self.column.item(self.hypotheses.place(label)), place)
 
     def outside(self, labels: object) -> npt.NDArray[np.bool_]:
         return ~self.supported[self.columns(labels)]
@@ -195,10 +204,11 @@ class DensityLevels(Levels):
         return np.clip(found, self.bottom, self.top)
 
     def pick(self, labels: object, experts: IntArray) -> FloatArray:
-        return np.asarray(np.take_along_axis(self.of(labels), experts[:, None], axis=1)[:, 0])
+        found = self.of(labels)
+        return np.asarray(np.take_along_axis(found, self.chosen(experts, len(found))[:, None], axis=1)[:, 0])
 
     def level(self, label: object, expert: int) -> float:
-        return float(self.of([label])[0, expert])
+        return float(self.of([label])[0, integer("expert", expert, low=0, high=self.count - 1)])
 
     def outside(self, labels: object) -> npt.NDArray[np.bool_]:
         return np.asarray(np.isneginf(self.hypotheses.log_masses(labels, self.context)).all(axis=1))

@@ -152,7 +152,7 @@ class _Draws:
 
 
 def _windows(learner: SVTSetting, runs: SVTRuns) -> _Windows:
-    experts, above = _checked(learner, runs)
+    experts, above = checked(learner, runs)
     run, last = np.nonzero(above)
     count = above.sum(axis=1)
     begins = np.append(0, np.cumsum(count)[:-1])
@@ -198,7 +198,14 @@ def _log_draws(learner: SVTSetting, drawn: _Draws, sums: FloatArray) -> FloatArr
     return np.asarray(logits[drawn.block, drawn.expert])
 
 
-def _checked(learner: SVTSetting, runs: SVTRuns) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.bool_]]:
+def checked(learner: SVTSetting, runs: SVTRuns) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.bool_]]:
+    """Returns the experts and the draws of runs, with runs on the leading axis.
+
+    Raises:
+        InvalidArgumentError: they are not runs of this learner.
+    """
+    if not isinstance(runs, SVTRuns):
+        raise InvalidArgumentError("runs", runs, "are not the runs of a FedSVT", "give the result of its simulate")
     experts, above = np.atleast_2d(runs.experts), np.atleast_2d(runs.above)
     n = learner.blocks
     if experts.dtype.kind not in "iu" or above.dtype != np.bool_ or experts.shape != (len(above), n + 1):

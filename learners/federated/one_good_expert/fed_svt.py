@@ -300,7 +300,8 @@ class FedSVT(SVTSetting):
 
     def plays(self, runs: SVTRuns) -> npt.NDArray[np.integer]:
         """Returns the expert of each round, shape (..., rounds)."""
-        return np.repeat(runs.experts, np.diff(self.edges), axis=-1)
+        experts = exact_law.checked(self, runs)[0]
+        return np.repeat(experts.reshape(np.shape(runs.experts)), np.diff(self.edges), axis=-1)
 
     def regret(self, runs: SVTRuns, losses: object) -> FloatArray:
         """Returns the regret per client of each run against the best single expert, shape (R,)."""
@@ -315,7 +316,7 @@ class FedSVT(SVTSetting):
         return self._lost(runs, self.sums(losses))
 
     def _lost(self, runs: SVTRuns, sums: FloatArray) -> FloatArray:
-        rows = np.atleast_2d(runs.experts)
+        rows = exact_law.checked(self, runs)[0]
         found, at = np.empty(len(rows)), np.arange(self.blocks + 1)
         for part in blocks(len(rows), self.blocks + 1):
             found[part] = sums[at, rows[part]].sum(axis=1)
