@@ -33,6 +33,8 @@ from hockeystick.audits.drawing.warnings_once import Shown, collected, show
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+_FORMS = ("generator_unordered", "generator", "list")  # of joblib's results, the best one first
+_AHEAD = 3  # pieces for each worker that are asked for at a time, where results come as a list
 _MOST_WORKERS = 1 << 16
 _MOST_DEATHS = 3  # of workers in a row, without any finished piece
 _SUSPECT = 2  # deaths while a piece was being computed, before that piece is computed alone
@@ -128,8 +130,24 @@ class Workers:
                     raise InvalidArgumentError(
                         "backend", self.backend, f"is unknown to joblib ({error})", 'use "loky", or register it'
                     ) from None
-            pool = joblib.Parallel(n_jobs=count, batch_size=1, return_as="generator_unordered", pre_dispatch="3*n_jobs")
-            yield Crew(pool, joblib.effective_n_jobs(count) if count == -1 else count)
+            pool, gives = _pool(joblib, count, self.backend)
+            yield Crew(pool, joblib.effective_n_jobs(count) if count == -1 else count, gives)
+
+
+def _pool(joblib: Any, count: int, backend: str | None) -> tuple[Any, str]:
+    """Returns joblib's pool, and the best form of results that its backend has.
+
+    Raises:
+      InvalidArgumentError: the backend has none.
+    """
+    refused = ""
+    for gives in _FORMS:
+        try:
+            return joblib.Parallel(n_jobs=count, batch_size=1, return_as=gives, pre_dispatch="3*n_jobs"), gives
+        except ValueError as error:  # it does not support this form
+            refused = str(error)
+    reason = f"gives no results to wait for ({refused})"
+    raise InvalidArgumentError("backend", backend, reason, 'use "loky", "threading" or "dask"')
 
 
 def _current(distributed: Any) -> Any:
@@ -148,10 +166,13 @@ class Crew:
     Attributes:
       pool: joblib's pool; None for this process.
       size: number of pieces that are computed at a time.
+      gives: form of the pool's results: as they finish, in order, or as a list, for which a few pieces are asked for at
+        a time (Ray's backend knows lists only).
     """
 
     pool: Any
     size: int
+    gives: str = "generator_unordered"
 
     def results(self, function: Callable[[Job], Result], jobs: Iterable[Job]) -> Iterator[tuple[int, Result]]:
         """Yields (number of the job, ``function(job)``) in the order in which the jobs finish.
@@ -210,7 +231,7 @@ class Crew:
 
     def _pooled(self, code: bytes, jobs: dict[int, Job]) -> Iterator[tuple[int, Any]]:
         delayed = require("joblib", "several workers", extra="parallel").delayed
-        found = self.pool(delayed(_numbered)(code, *item) for item in list(jobs.items()))
+        found = self._finished([delayed(_numbered)(code, *item) for item in jobs.items()])
         try:
             for number, result, texts in found:
                 show(texts)
@@ -219,6 +240,13 @@ class Crew:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # joblib warns that unfinished work is dropped: intended
                 found.close()
+
+    def _finished(self, tasks: list[Any]) -> Any:
+        """Returns a generator of the results of joblib's tasks."""
+        if self.gives != "list":
+            return self.pool(iter(tasks))
+        few = _AHEAD * self.size
+        return (one for start in range(0, len(tasks), few) for one in self.pool(tasks[start : start + few]))
 
 
 def packed(function: Any, argument: str = "workers") -> bytes:
