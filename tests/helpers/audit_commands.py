@@ -11,6 +11,8 @@ import pytest
 from click.testing import Result
 
 TARGETS = """
+import signal
+
 import numpy as np
 
 def correct(data, rng, runs):
@@ -35,7 +37,7 @@ def exits(data, rng):
     raise SystemExit(0)
 
 def interrupted(data, rng):
-    raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 def hostile(data, rng):
     return "<script>alert('&')</script>\\x1b[31m" if rng.random() < 0.1 + 0.8 * data else "no"
