@@ -83,7 +83,7 @@ def guarantee(what: object, *, adjacency: Adjacency | None = None, group: int = 
     Example:
       >>> from hockeystick.accounting import Gaussian, guarantee
       >>> print(guarantee(Gaussian(5.0)))
-      (0.8276, 1e-06)-DP under add-or-remove-one
+      (0.8342, 1e-06)-DP under add-or-remove-one
     """
     if isinstance(what, (AccountantGraph, Guarantee)):
         way_out = "call the graph's own guarantee(group=..., view=...)"

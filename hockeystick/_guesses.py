@@ -19,7 +19,7 @@ R = TypeVar("R")
 C = TypeVar("C")
 
 _ROOT = Path(__file__).parent
-_LINE = re.compile(r"^from (\S+) import (\w+) as \2$", re.MULTILINE)
+_NAMES = re.compile(r"^(?:from \S+ import|   ) (\w+) as \1,?$", re.MULTILINE)
 _SIMILAR = 0.75  # of difflib's ratio
 _FACES = (
     *("", "accounting", "mechanisms", "audits", "learners", "learners.lazy", "learners.federated"),
@@ -117,9 +117,11 @@ def _index() -> dict[str, tuple[str, ...]]:
         stub = _ROOT.joinpath(*face.split(".") if face else ()) / "__init__.pyi"
         if not stub.exists():  # a clone without links: the parts are beside this folder
             stub = _ROOT.parent.joinpath(*face.split(".")) / "__init__.pyi"
-        for module, name in _LINE.findall(stub.read_text(encoding="utf-8")):
+        names = _NAMES.findall(stub.read_text(encoding="utf-8"))
+        events = (stub.parent / "events" / "catalogue.py").read_text(encoding="utf-8") if face == "accounting" else ""
+        for name in names:
             paths = found.setdefault(_plain(name), [])
-            place = "events" if face == "accounting" and module.startswith(".events.") else face
+            place = "events" if f'"{name}"' in events else face
             path = f"{place}.{name}" if place else name
             if name not in paths and not (face.startswith("learners.") and f"learners.{name}" in paths):
                 paths.append(path)  # the top is the place of what stands there too

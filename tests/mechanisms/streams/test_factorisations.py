@@ -109,7 +109,8 @@ def test_bands_narrower_than_the_separation_are_exact_and_need_no_matrix() -> No
     )
     bound = Toeplitz(4096, (1.0, -0.5, 0.2)).participation_sensitivity(participations=2, separation=1)
     assert not bound.exact
-    assert bound.value >= Toeplitz(2048, (1.0, -0.5, 0.2)).sensitivity(participations=2, separation=1) * (1 - 1e-12)
+    shorter = Toeplitz(2048, (1.0, -0.5, 0.2)).sensitivity(participations=2, separation=1)  # up to 2e-12 too large
+    assert bound.value >= shorter * (1 - 1e-11)
 
 
 class TestSquareRoot:

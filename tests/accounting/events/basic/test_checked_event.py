@@ -44,7 +44,7 @@ from hockeystick.accounting import (
     split_budget,
     to_dp_event,
 )
-from hockeystick.accounting.engines import contour_integral
+from hockeystick.accounting.engines import best_bound, contour_integral
 from hockeystick.accounting.engines.tradeoff_curve import trade_off
 from hockeystick.accounting.graph.drawing.svg import to_svg
 
@@ -274,7 +274,7 @@ class _Mechanism:
         (0.5, r"use one of hockeystick\.events"),
     ],
 )
-@pytest.mark.parametrize("ask", [epsilon, delta], ids=["epsilon", "delta"])
+@pytest.mark.parametrize("ask", [best_bound.epsilon, best_bound.delta], ids=["epsilon", "delta"])
 def test_errors_for_objects_that_are_not_events_say_how_to_get_one(
     ask: Callable[..., object], value: object, way_out: str
 ) -> None:
