@@ -123,6 +123,7 @@ from .interop.diffprivlib import from_diffprivlib as from_diffprivlib
 from .interop.dp_accounting_accountant import Accountant as Accountant
 from .interop.dp_accounting_events import from_dp_event as from_dp_event
 from .interop.dp_accounting_events import to_dp_event as to_dp_event
+from .interop.loader_sampling import sampling_of as sampling_of
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp
 from .interop.pydp import from_pydp as from_pydp
