@@ -26,6 +26,8 @@ A training loop changes in one line, ``canary.step(optimizer)`` instead of ``opt
 
 The audit does not test whether the loader samples as the accountant assumes, because the canary tosses its own coin.
 Nor does it test leaks of the model beyond the gradients.
+
+One canary needs many trainings. :class:`GradientCanaries` puts many into one training, for a one-run audit.
 """
 
 from __future__ import annotations
@@ -36,14 +38,28 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from attrs import define, field
 
 from hockeystick.accounting import InvalidArgumentError, from_opacus
+from hockeystick.accounting.arrays import BoolArray, FloatArray
 from hockeystick.accounting.optional_packages import require
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.audits.adapters.adapted import Adapted
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.targets.calling import TargetError
+
+
+def _mask(value: object) -> BoolArray:
+    found = np.asarray(value)
+    if found.dtype != bool or found.ndim != 1 or not len(found):
+        raise InvalidArgumentError("included", value, "is not a vector of bools", "give design.included[run]")
+    return found
+
+
+def _rate(instance: object, attribute: object, value: float) -> None:
+    if probability("sample_rate", value) == 0.0:
+        raise InvalidArgumentError("sample_rate", value, "samples nothing", "give the loader's rate, above 0")
 
 
 @define
@@ -78,18 +94,13 @@ class GradientCanary:
           InvalidArgumentError: the optimizer is not Opacus's, or does not have the coordinate.
           TargetError: the step was split into several physical batches.
         """
-        if not hasattr(optimizer, "grad_samples") or not hasattr(optimizer, "noise_multiplier"):
-            raise InvalidArgumentError("optimizer", optimizer, "is not Opacus's", "give the one from make_private")
-        clip = real("max_grad_norm", optimizer.max_grad_norm, low=0.0, low_open=True)
+        clip = _clipping_norm(optimizer)
         sampled = self.rng.random() < self.sample_rate  # tossed if absent too: one coin a step on both data sets
         if self.present and sampled:
             self._insert(optimizer, clip)
-        optimizer.step()
-        if getattr(optimizer, "_is_last_step_skipped", False):
-            raise TargetError("a step was split into physical batches, and each would get a canary; use whole batches")
-        scale = optimizer.expected_batch_size if optimizer.loss_reduction == "mean" else 1.0
-        reading = float(self._parameter(optimizer).grad.reshape(-1)[self.index]) * scale / clip
-        self.score += _log_ratio(reading, self.sample_rate, float(optimizer.noise_multiplier))
+        scale = _stepped(optimizer) / clip
+        reading = float(self._parameter(optimizer).grad.reshape(-1)[self.index]) * scale
+        self.score += float(_log_ratio(reading, self.sample_rate, float(optimizer.noise_multiplier)))
         self.steps += 1
 
     def _parameter(self, optimizer: Any) -> Any:
@@ -103,24 +114,103 @@ class GradientCanary:
         return parameters[self.parameter]
 
     def _insert(self, optimizer: Any, clip: float) -> None:
+        self._parameter(optimizer)
+        first = sum(parameter.numel() for parameter in optimizer.params[: self.parameter])
+        _insert_rows(optimizer, np.array([first + self.index]), self.norm * clip)
+
+
+@define
+class GradientCanaries:
+    """Many gradient canaries in one training, for a one-run audit: each has a coordinate of its own.
+
+    Canary i is a record whose gradient is a single coordinate. The coordinates are spread evenly over all trainable
+    parameters, so there must be as many parameters as canaries. Their readings do not disturb each other. The scores go
+    to :func:`hockeystick.audits.one_run_verdict` with the coins of a :class:`hockeystick.audits.OneRunDesign`, under
+    add-or-remove-one. `docs/audit-fine-tuning.md` has an example.
+
+    Attributes:
+      included: whether each canary is in the data set, shape (canaries,).
+      sample_rate: probability that a step samples a canary, independently of other steps and canaries.
+      rng: randomness of the sampling.
+      norm: norm of a canary before clipping, in clipping norms; if it is above 1, the clipping is tested too.
+      scores: log-likelihood ratios of the readings so far, for presence against absence, shape (canaries,).
+      steps: number of readings so far.
+
+    Raises:
+      InvalidArgumentError: an argument is outside its domain.
+    """
+
+    included: BoolArray = field(converter=_mask, repr=False)
+    sample_rate: float = field(validator=_rate)
+    rng: np.random.Generator = field(repr=False)
+    norm: float = field(default=2.0, kw_only=True)
+    scores: FloatArray = field(init=False, repr=False)
+    steps: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        real("norm", self.norm, low=0.0, low_open=True)
+        self.scores = np.zeros(len(self.included))
+
+    def step(self, optimizer: Any) -> None:
+        """Adds the sampled canaries to the per-sample gradients, makes the step, and reads the noisy gradient.
+
+        Call it after ``backward()``, on Opacus's optimizer with one clipping norm for the whole gradient.
+
+        Raises:
+          InvalidArgumentError: the optimizer is not Opacus's, or has fewer coordinates than there are canaries.
+          TargetError: the step was split into several physical batches.
+        """
         torch = require("torch", "an audit of DP-SGD", extra="opacus")
-        own = self._parameter(optimizer)
-        for parameter in optimizer.params:
-            samples = parameter.grad_sample
-            samples = torch.cat(samples) if isinstance(samples, list) else samples
-            row = torch.zeros_like(parameter)[None]
-            if parameter is own:
-                row.reshape(-1)[self.index] = self.norm * clip
-            parameter.grad_sample = torch.cat([samples, row.to(samples.dtype)])
+        clip, size = _clipping_norm(optimizer), sum(parameter.numel() for parameter in optimizer.params)
+        canaries = len(self.included)
+        if canaries > size:
+            reason = f"has {canaries:,} canaries for {size:,} trainable parameters"
+            raise InvalidArgumentError("included", canaries, reason, "give at most one a parameter, and more runs")
+        places = np.arange(canaries) * size // canaries
+        sampled = self.rng.random(canaries) < self.sample_rate
+        _insert_rows(optimizer, places[sampled & self.included], self.norm * clip)
+        scale = _stepped(optimizer) / clip
+        noisy = torch.cat([parameter.grad.reshape(-1) for parameter in optimizer.params]).detach().cpu().numpy()
+        readings = noisy[places].astype(float) * scale
+        self.scores += _log_ratio(readings, self.sample_rate, float(optimizer.noise_multiplier))
+        self.steps += 1
 
 
-def _log_ratio(reading: float, rate: float, sigma: float) -> float:
+def _clipping_norm(optimizer: Any) -> float:
+    if not hasattr(optimizer, "grad_samples") or not hasattr(optimizer, "noise_multiplier"):
+        raise InvalidArgumentError("optimizer", optimizer, "is not Opacus's", "give the one from make_private")
+    return real("max_grad_norm", optimizer.max_grad_norm, low=0.0, low_open=True)
+
+
+def _stepped(optimizer: Any) -> float:
+    """Makes the step, and returns the factor from the gradient that Opacus leaves to the noisy sum."""
+    optimizer.step()
+    if getattr(optimizer, "_is_last_step_skipped", False):
+        raise TargetError("a step was split into physical batches, and each would get a canary; use whole batches")
+    return float(optimizer.expected_batch_size) if optimizer.loss_reduction == "mean" else 1.0
+
+
+def _insert_rows(optimizer: Any, places: npt.NDArray[np.int_], size: float) -> None:
+    """Adds one record for each place: its gradient is ``size`` at that coordinate of all parameters, flattened."""
+    torch = require("torch", "an audit of DP-SGD", extra="opacus")
+    first = 0
+    for parameter in optimizer.params:
+        samples = parameter.grad_sample
+        samples = torch.cat(samples) if isinstance(samples, list) else samples
+        rows = torch.zeros((len(places), parameter.numel()), dtype=samples.dtype, device=samples.device)
+        here = np.flatnonzero((first <= places) & (places < first + parameter.numel()))
+        rows[here.tolist(), (places[here] - first).tolist()] = size
+        parameter.grad_sample = torch.cat([samples, rows.reshape(len(places), *parameter.shape)])
+        first += parameter.numel()
+
+
+def _log_ratio(reading: Any, rate: float, sigma: float) -> Any:
     """Returns log((1-q) + q N(reading; 1, sigma^2) / N(reading; 0, sigma^2)), or the reading itself at sigma = 0."""
     if sigma == 0.0:
         return reading
     exponent = (2 * reading - 1) / (2 * sigma * sigma)
     absent = math.log1p(-rate) if rate < 1.0 else -math.inf
-    return float(np.logaddexp(absent, math.log(rate) + exponent))
+    return np.logaddexp(absent, math.log(rate) + exponent)
 
 
 def dp_sgd(
@@ -154,9 +244,8 @@ def dp_sgd(
       TargetError: ``train`` made no step with the canary.
     """
     require("opacus", "an audit of DP-SGD", extra="opacus")
-    rate = probability("sample_rate", sample_rate)
-    if rate == 0.0:
-        raise InvalidArgumentError("sample_rate", rate, "samples nothing", "give the loader's rate, above 0")
+    _rate(None, None, sample_rate)
+    rate = float(sample_rate)
     place = integer("parameter", parameter, low=0), integer("index", index, low=0)
     size = real("norm", norm, low=0.0, low_open=True)
 

@@ -28,7 +28,7 @@ from hockeystick.audits import TargetError, Verdict, audit
 from hockeystick.audits.adapters import opendp
 from hockeystick.audits.adapters.adapted import Adapted, AdaptedBatch
 from hockeystick.audits.adapters.any_library import adapt
-from hockeystick.audits.adapters.opacus import GradientCanary, _log_ratio, dp_sgd
+from hockeystick.audits.adapters.opacus import GradientCanaries, GradientCanary, _log_ratio, dp_sgd
 
 SURE = 1 - 1e-6
 RNG = np.random.default_rng(0)
@@ -446,6 +446,40 @@ def test_training_that_cannot_be_audited_is_refused() -> None:
 
     with pytest.raises(TargetError, match="physical batches"):
         dp_sgd(training(mutate=split), sample_rate=1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"included": [1, 0]}, "included"), ({"sample_rate": 0.0}, "sample_rate"), ({"norm": 0.0}, "norm")],
+)
+def test_bad_canaries_are_refused(change, named) -> None:
+    options = {"included": np.array([True, False]), "sample_rate": 1.0, "rng": RNG, "norm": 2.0, **change}
+    with pytest.raises(InvalidArgumentError) as caught:
+        GradientCanaries(**options)
+    assert caught.value.argument == named
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("opacus")
+@pytest.mark.filterwarnings("ignore")
+def test_many_canaries_in_one_training_read_one_coordinate_each() -> None:
+    """Without noise, canaries add their clipped norm, 1, to their own readings; with noise 2 a score's mu is 1/2."""
+    included = np.arange(10) % 3 == 0
+
+    def scores(sigma: float, seed: int, present: Any = included) -> Any:
+        canaries = GradientCanaries(present, 1.0, np.random.default_rng(seed), norm=4.0)
+        import_module("torch").manual_seed(seed)
+        training(sigma=sigma)(canaries)  # type: ignore[arg-type]
+        assert canaries.steps == 1
+        return canaries.scores
+
+    assert scores(0.0, 1) - scores(0.0, 1, ~(included | True)) == pytest.approx(included.astype(float), abs=1e-3)
+
+    found = np.array([scores(2.0, seed) for seed in range(50)])[:, 0]  # its coordinate is of the feature that is zero
+    assert abs(found.mean() - 0.125) < 5 * 0.5 / math.sqrt(50) and 0.25 < found.std() < 0.9  # 6e-7, and far beyond
+    few = GradientCanaries(np.ones(11, dtype=bool), 1.0, RNG)
+    with pytest.raises(InvalidArgumentError, match="11 canaries for 10 trainable parameters"):
+        training()(few)  # type: ignore[arg-type]
 
 
 def test_outputs_of_a_measurement_are_checked() -> None:
