@@ -11,6 +11,7 @@ Each command imports what it needs when it runs, so ``--help`` and ``--version``
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -63,6 +64,8 @@ class _Program(click.Group):
             complain(str(error) if isinstance(error, Interrupted) else _INTERRUPTED)
             status = INTERRUPTED
         except BaseException as error:  # Python itself would leave with status 1, which means refuted
+            if isinstance(error, SystemExit) and os.environ.get("_HOCKEYSTICK_COMPLETE"):
+                raise  # the end of click's answer to a shell that completes a command
             traceback.print_exception(error)
             complain(f"internal error, please report it: {type(error).__name__}")
             status = COULD_NOT_RUN
