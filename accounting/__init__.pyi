@@ -127,8 +127,8 @@ from .interop.loader_sampling import sampling_of as sampling_of
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp
 from .interop.pydp import from_pydp as from_pydp
-from .questions import delta as delta
-from .questions import epsilon as epsilon
-from .questions import guarantee as guarantee
+from .interop.questions import delta as delta
+from .interop.questions import epsilon as epsilon
+from .interop.questions import guarantee as guarantee
 
 __all__: list[str]

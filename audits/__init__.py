@@ -1,6 +1,6 @@
 """Audits: claims, the search for events that refute them, bounds that hold for every sample size, and verdicts."""
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 if __name__ != "hockeystick.audits":  # found at the root of a checkout: a second set of classes
     raise ImportError("import hockeystick.audits")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from attrs import evolve, frozen
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer, real

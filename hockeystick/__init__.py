@@ -16,7 +16,7 @@ installed does just that).
 
 from os.path import dirname, isdir, join
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 __version__ = "0.1.0"
 

@@ -25,9 +25,9 @@ from .accounting.graph.guarantee import Guarantee as Guarantee
 from .accounting.graph.parts.charges import Contribution as Contribution
 from .accounting.graph.parts.nodes import Reach as Reach
 from .accounting.interop.dp_accounting_accountant import Accountant as Accountant
-from .accounting.questions import delta as delta
-from .accounting.questions import epsilon as epsilon
-from .accounting.questions import guarantee as guarantee
+from .accounting.interop.questions import delta as delta
+from .accounting.interop.questions import epsilon as epsilon
+from .accounting.interop.questions import guarantee as guarantee
 from .audits.claims.claim import Claim as Claim
 from .audits.fixed_sample import audit as audit
 from .audits.replay.run import replay as replay

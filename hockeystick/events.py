@@ -4,7 +4,7 @@
 share the field's words, so neither stands at the top of the facade.
 """
 
-from hockeystick._guesses import unknown
+from hockeystick._guess.names import unknown
 from hockeystick.accounting.events.catalogue import *  # noqa: F403
 from hockeystick.accounting.events.catalogue import __all__ as __all__
 

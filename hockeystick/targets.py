@@ -3,7 +3,7 @@
 ``hs.audit(hs.targets.Recorded(outputs0, outputs1), claim=(1.0, 0.0))``. The same names are in ``hs.audits``.
 """
 
-from hockeystick._guesses import unknown
+from hockeystick._guess.names import unknown
 from hockeystick.audits.systems.databases import SqlError as SqlError
 from hockeystick.audits.systems.databases import SqlQuery as SqlQuery
 from hockeystick.audits.systems.programs import Command as Command

@@ -4,7 +4,7 @@ Lazy online learning over any base measure, federated experts, estimates of KL d
 learning under local privacy.
 """
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 if __name__ != "hockeystick.learners":  # found at the root of a checkout: a second set of classes
     raise ImportError("import hockeystick.learners")

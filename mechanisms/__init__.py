@@ -1,6 +1,6 @@
 """Mechanisms: release a value, simulate a batch of releases, and say what one release costs."""
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 if __name__ != "hockeystick.mechanisms":  # found at the root of a checkout: a second set of classes
     raise ImportError("import hockeystick.mechanisms")

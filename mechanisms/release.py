@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from hockeystick._guesses import guessing_arguments
+from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import (
     Adjacency,
     DurableLedger,

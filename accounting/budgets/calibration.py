@@ -14,7 +14,7 @@ from typing import Protocol
 from attrs import field, frozen
 from scipy import optimize, special
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import validate
 from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, grid_plan, tradeoff_curve
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, NumericalError

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from attrs import evolve, field, frozen
 
-from hockeystick._guesses import guessing_arguments
+from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.calibration import Calibrated, EpsilonDelta, calibrate

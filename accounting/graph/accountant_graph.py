@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 import networkx as nx
 from attrs import evolve, field, frozen
 
-from hockeystick._guesses import guessing_arguments
+from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError

@@ -31,7 +31,7 @@ from attrs import field, frozen
 from scipy import special
 
 from hockeystick import accounting
-from hockeystick._guesses import guessing_arguments
+from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import GaussianDP, InvalidArgumentError, PrivacyEvent, RenyiCurve, TradeOff
 from hockeystick.accounting.engines.tradeoff_curve import deltas as all_deltas
 from hockeystick.accounting.engines.tradeoff_curve import trade_off

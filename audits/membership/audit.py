@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.audits.claims.claim import Claim

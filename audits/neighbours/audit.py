@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from attrs import frozen
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.claims.claim import Claim

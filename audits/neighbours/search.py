@@ -26,7 +26,7 @@ from collections.abc import Callable
 import numpy as np
 from attrs import define, field, frozen
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import integer
 from hockeystick.audits.attacks.event_choice import Event, choose_event

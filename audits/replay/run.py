@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.audits.replay.comparison import Claimed, Compared, Ran, compare
 from hockeystick.audits.replay.generator import RecordingGenerator

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real

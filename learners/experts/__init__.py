@@ -1,5 +1,5 @@
 """Losses of experts and multiplicative weights on them."""
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,5 +1,5 @@
 """Federated experts: hedging under noise, limited updates, lower bounds."""
 
-from hockeystick._guesses import attach
+from hockeystick._guess.names import attach
 
 __getattr__, __dir__, __all__ = attach(__name__, __file__)

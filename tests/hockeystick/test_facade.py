@@ -56,7 +56,8 @@ def test_importing_the_package_loads_nothing_else() -> None:
 
     assert {name for name in loaded if name.partition(".")[0] == "hockeystick"} == {
         "hockeystick",
-        "hockeystick._guesses",
+        "hockeystick._guess",
+        "hockeystick._guess.names",
     }
     assert not loaded & {"numpy", "scipy", "dp_accounting", "networkx", "attrs", "attr", "rich", "click", "pytest"}
 

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import hockeystick as hs
-from hockeystick import _guesses, audits, learners, mechanisms, targets
+from hockeystick import audits, learners, mechanisms, targets
+from hockeystick._guess import names
+from hockeystick._guess.arguments import guessing
 from hockeystick.estimators import PrivateClassifier
 
 
@@ -19,7 +21,7 @@ def resolved(path: str) -> object:
     return reduce(getattr, path.split("."), hs)
 
 
-@pytest.mark.parametrize("path", sorted({path for paths in _guesses._index().values() for path in paths}))
+@pytest.mark.parametrize("path", sorted({path for paths in names._index().values() for path in paths}))
 def test_every_name_that_may_be_suggested_exists(path: str) -> None:
     if path.startswith("estimators."):
         assert PrivateClassifier.__module__.startswith("hockeystick.estimators")
@@ -27,10 +29,10 @@ def test_every_name_that_may_be_suggested_exists(path: str) -> None:
         assert resolved(path) is not None
 
 
-@pytest.mark.parametrize("path", _guesses._SYNONYMS)
+@pytest.mark.parametrize("path", names._SYNONYMS)
 def test_every_synonym_leads_to_a_name_and_is_none(path: str) -> None:
     assert resolved(path) is not None
-    for word in _guesses._SYNONYMS[path].split():
+    for word in names._SYNONYMS[path].split():
         assert word == word.lower().replace("_", "")
 
 
@@ -112,7 +114,7 @@ def test_a_guessed_argument_is_answered_with_what_was_meant(call: Any, given: di
 
 
 def test_an_error_from_inside_is_left_alone() -> None:
-    @_guesses.guessing
+    @guessing
     def outer(*, scale: float) -> float:
         return inner(scal=scale)  # type: ignore[call-arg]
 

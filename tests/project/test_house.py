@@ -192,6 +192,13 @@ def test_forbidden_wording_of_pages_is_found(house: ModuleType, text: str, found
     assert house.page_wording(text) == found
 
 
+def test_folders_that_import_each_other_are_found(house: ModuleType) -> None:
+    graph = nx.DiGraph([("p.a.one", "p.b.two"), ("p.b.three", "p.a.four"), ("p.b.two", "p.b.three")])
+
+    assert house.cycles(graph) == []
+    assert house.cycles(house.between_folders(graph)) == [["p.a", "p.b"]]
+
+
 def test_code_is_counted_without_comments_and_docstrings(house: ModuleType, tmp_path: Path) -> None:
     for part in house.PARTS:
         (tmp_path / part).mkdir()
@@ -213,7 +220,7 @@ READS = {
     "audits/replay": "graphs of this process, and pickles that are compared",
     "audits/systems/programs.py": "data of the audit itself",
     "audits/systems/wire.py": "data of the audit itself",
-    "hockeystick/_guesses.py": "lists of names in the package",
+    "hockeystick/_guess/names.py": "lists of names in the package",
     "hockeystick/_runs": "graphs of this process",
     "hockeystick/_pytest/session.py": "records of this process and its workers",
     "hockeystick/_pytest/budget_fixture.py": "graphs of this process",

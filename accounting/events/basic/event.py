@@ -20,7 +20,7 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from hockeystick._guesses import guessing_arguments
+from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError

@@ -40,7 +40,7 @@ class EventText(click.ParamType):  # type: ignore[type-arg]  # generic from clic
 
 
 def _event(node: ast.expr) -> Any:
-    from hockeystick import events
+    from hockeystick.accounting.events import catalogue as events
 
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)

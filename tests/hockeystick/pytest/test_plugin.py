@@ -524,7 +524,7 @@ def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_the_library(pyteste
         heavy = {"numpy", "scipy", "dp_accounting", "networkx", "attr", "attrs", "rich", "click"}
         assert not heavy & set(sys.modules)
         ours = {name for name in sys.modules if name.partition(".")[0] == "hockeystick"}
-        assert ours == {"hockeystick", "hockeystick._guesses", "hockeystick._pytest_plugin"}
+        assert ours == {"hockeystick", "hockeystick._guess", "hockeystick._guess.names", "hockeystick._pytest_plugin"}
     """
     )
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
@@ -535,7 +535,9 @@ def test_the_benchmark_of_the_plugins_overhead_runs() -> None:
     script = Path(__file__).parents[3] / "benchmarks" / "pytest_plugin_overhead.py"
     run = subprocess.run([sys.executable, script, "1"], capture_output=True, text=True, check=True)
 
-    loaded = r"hockeystick, hockeystick\._guesses, hockeystick\._pytest_plugin(, lazy_loader)?"
+    loaded = (
+        r"hockeystick, hockeystick\._guess, hockeystick\._guess\.names, hockeystick\._pytest_plugin(, lazy_loader)?"
+    )
     assert re.match(rf"load  [\d.]+ ms .*: {loaded}\nCPU .*\nwall .*\n$", run.stdout)
 
 

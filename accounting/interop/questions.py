@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dp_accounting.dp_event import DpEvent
 
-from hockeystick._guesses import guessing
+from hockeystick._guess.arguments import guessing
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.calibration import event_of
 from hockeystick.accounting.engines import best_bound

@@ -1,0 +1,1 @@
+"""Names that people guess: what to suggest for an attribute or an argument that does not exist."""
