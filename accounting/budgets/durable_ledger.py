@@ -30,19 +30,17 @@ from typing import Any, TypeVar
 
 import attrs
 from attrs import frozen
-from filelock import FileLock, Timeout
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
-from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError, Row, Snapshot, Store, chained
+from hockeystick.accounting.budgets.stores.rows import LedgerError, Row, Snapshot, Store, chained
 from hockeystick.accounting.budgets.stores.sqlite_file import LedgerFile
-from hockeystick.accounting.budgets.stores.text_file import read_text_ledger
+from hockeystick.accounting.budgets.stores.text_file import moved_once, read_text_ledger
 from hockeystick.accounting.errors import GraphError, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.event import PrivacyEvent
-from hockeystick.accounting.files.result_files import sync_folder
 
 SCHEMA_VERSION = 2
 
@@ -172,15 +170,8 @@ class DurableLedger:
           LedgerError: the old file is damaged, or there is a ledger at the new place already; nothing was moved.
         """
         path, ledger = _path(old), cls(_store(place, timeout), _name(who))
-        try:
-            with FileLock(f"{path}.lock", timeout=timeout):  # of the earlier version
-                ledger._adopt(*read_text_ledger(path))
-                os.replace(path, f"{path}.imported")
-                sync_folder(path.parent)
-        except Timeout:
-            raise LedgerTimeoutError(f"{path}: a process of the earlier version still uses it: end it") from None
-        except OSError as error:
-            raise LedgerError(f"{path} can't be moved ({error.strerror}): don't use both ledgers") from None
+        with moved_once(path, timeout=timeout):
+            ledger._adopt(*read_text_ledger(path))
         return ledger
 
     def _adopt(self, plain: object, charges: list[dict[str, Any]]) -> None:

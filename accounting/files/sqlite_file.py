@@ -47,7 +47,8 @@ class Kind:
       tables: the statements that make its tables, each ending with ";" at the end of a line.
       error, timeout: the errors, made from a text; ``timeout`` where another process kept the file for too long.
       done, then: what a change is, and the consequence of an error, as in "charged" and "nothing may be drawn".
-      earlier: returns what to do with a file of an earlier version, from its path and first bytes; "" for other files.
+      earlier: the first bytes of files of an earlier version.
+      remedy: what to do with such a file, with {path} for its place.
     """
 
     noun: str
@@ -58,7 +59,8 @@ class Kind:
     timeout: Callable[[str], Exception]
     done: str
     then: str
-    earlier: Callable[[Path, bytes], str]
+    earlier: tuple[bytes, ...]
+    remedy: str
 
 
 class SQLiteFile:
@@ -237,8 +239,9 @@ class SQLiteFile:
         To close a file gives up all locks of the process on it.
         """
         with contextlib.suppress(OSError), self.path.open("rb") as file:
-            if said := self.kind.earlier(self.path, file.read(64)):
-                return self.kind.error(f"{self.path} is a {self.kind.noun} of an earlier version: {said}")
+            if file.read(64).startswith(self.kind.earlier):
+                remedy = self.kind.remedy.format(path=self.path)
+                return self.kind.error(f"{self.path} is a {self.kind.noun} of an earlier version: {remedy}")
         return self._unusable(error)
 
 

@@ -43,10 +43,6 @@ class CheckpointError(HockeystickError):
 
 def kind(noun: str, application: int) -> Kind:
     """Returns a kind of file for :class:`hockeystick.accounting.files.records.RecordFile`."""
-
-    def earlier(path: Path, start: bytes) -> str:
-        return "finish it with that version, or move it away" if start.startswith(_EARLIER) else ""
-
     return Kind(
         noun=noun,
         application=application,
@@ -56,7 +52,8 @@ def kind(noun: str, application: int) -> Kind:
         timeout=CheckpointError,
         done="stored",
         then="it is not a checkpoint, or a damaged one",
-        earlier=earlier,
+        earlier=_EARLIER,
+        remedy="finish it with that version, or move it away",
     )
 
 

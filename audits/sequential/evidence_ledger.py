@@ -39,14 +39,13 @@ from typing import Any
 import attrs
 import numpy as np
 from attrs import evolve, field, frozen
-from filelock import FileLock, Timeout
 from scipy import special
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError
+from hockeystick.accounting.budgets.stores.text_file import IMPORT, moved_once
 from hockeystick.accounting.files.reading import LARGEST_JSON, UnreadableFileError, json_value, read_text
 from hockeystick.accounting.files.records import TABLES, RecordFile, Records
-from hockeystick.accounting.files.result_files import sync_folder
 from hockeystick.accounting.files.sqlite_file import Kind
 from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.drawing.draws import Progress
@@ -62,11 +61,6 @@ _HEAD = "head"  # the record with alpha; the others are keys, by number
 _DESIGN = "bets 1"  # changes whenever the accounts of one version have another meaning in the next
 
 
-def _earlier(path: Path, start: bytes) -> str:
-    text = start.startswith(b'{"kind": "hockeystick evidence"')
-    return f"hockeystick ledger import {path} NEW moves it to a new file" if text else ""
-
-
 KIND = Kind(
     noun="evidence ledger",
     application=0x686B7365,  # "hkse"
@@ -76,7 +70,8 @@ KIND = Kind(
     timeout=LedgerTimeoutError,
     done="stored",
     then="it was left unchanged",
-    earlier=_earlier,
+    earlier=(b'{"kind": "hockeystick evidence"',),
+    remedy=IMPORT,
 )
 
 
@@ -226,17 +221,10 @@ class EvidenceLedger:
         source, place = _path("old", old), _path("path", path)
         if place.exists():
             raise LedgerError(f"{place} exists: choose another name")
-        try:
-            with FileLock(f"{source}.lock", timeout=timeout):  # of the earlier version
-                alpha, entries = _document(source)
-                made = cls(place, alpha=alpha, timeout=timeout)
-                made._file.ensure(_records(alpha, entries))
-                os.replace(source, f"{source}.imported")
-                sync_folder(source.parent)
-        except Timeout:
-            raise LedgerTimeoutError(f"{source}: a process of the earlier version still uses it: end it") from None
-        except OSError as error:
-            raise LedgerError(f"{source} can't be moved ({error.strerror}): don't use both ledgers") from None
+        with moved_once(source, timeout=timeout):
+            alpha, entries = _document(source)
+            made = cls(place, alpha=alpha, timeout=timeout)
+            made._file.ensure(_records(alpha, entries))
         return made
 
     def evidence(self) -> tuple[Evidence, ...]:

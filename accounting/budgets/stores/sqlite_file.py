@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError, Row, Snapshot
+from hockeystick.accounting.budgets.stores.text_file import IMPORT
 from hockeystick.accounting.files.sqlite_file import Kind, SQLiteFile
 
 _TABLES = """
@@ -18,11 +19,6 @@ CREATE TRIGGER charge_fixed BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'c
 """
 
 
-def _earlier(path: Path, start: bytes) -> str:
-    text = start.startswith(b'{"digest": ')
-    return f"hockeystick ledger import {path} NEW moves it to a new file" if text else ""
-
-
 KIND = Kind(
     noun="ledger",
     application=0x686B736C,  # "hksl"
@@ -32,7 +28,8 @@ KIND = Kind(
     timeout=LedgerTimeoutError,
     done="charged",
     then="nothing may be drawn",
-    earlier=_earlier,
+    earlier=(b'{"digest": ',),
+    remedy=IMPORT,
 )
 
 

@@ -6,17 +6,44 @@ digest before. A last line without its end counts as spent if it is whole: a los
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hockeystick.accounting.budgets.stores.rows import LedgerError
+from filelock import FileLock, Timeout
+
+from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.files.reading import UnreadableFileError, read_bytes
+from hockeystick.accounting.files.result_files import sync_folder
+
+IMPORT = "hockeystick ledger import {path} NEW moves it to a new file"
+"""What to do with the file of an earlier version."""
 
 _CHARGE = {"number", "event", "count", "note"}
+
+
+@contextlib.contextmanager
+def moved_once(path: Path, *, timeout: float) -> Iterator[None]:
+    """Holds the lock of a file of an earlier version; gives the file another name when the work inside is done.
+
+    Raises:
+      LedgerError: the file can't be moved, or is still in use after ``timeout`` seconds.
+    """
+    try:
+        with FileLock(f"{path}.lock", timeout=timeout):  # of the earlier version
+            yield
+            os.replace(path, f"{path}.imported")
+            sync_folder(path.parent)
+    except Timeout:
+        raise LedgerTimeoutError(f"{path}: a process of the earlier version still uses it: end it") from None
+    except OSError as error:
+        raise LedgerError(f"{path} can't be moved ({error.strerror}): don't use both ledgers") from None
 
 
 def read_text_ledger(path: Path) -> tuple[object, list[dict[str, Any]]]:
