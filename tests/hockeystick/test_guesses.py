@@ -126,6 +126,15 @@ def test_an_error_from_inside_is_left_alone() -> None:
     assert "inner()" in str(caught.value) and "outer" not in str(caught.value)
 
 
+def test_an_error_from_inside_a_function_with_options_gets_no_hint() -> None:
+    @guessing
+    def outer(*, scale: float, **options: float) -> float:
+        raise TypeError(f"{scale} and {options} don't add up")
+
+    with pytest.raises(TypeError, match="don't add up$"):
+        outer(scale=1.0, scal=2.0)
+
+
 def test_a_missing_argument_is_told_as_python_does() -> None:
     with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'delta'$"):
         hs.epsilon(hs.events.Gaussian(1.0))  # type: ignore[call-arg]
