@@ -79,7 +79,7 @@ def total(law: Sum, count: int, *, spread: bool, width: float, small: bool) -> S
 
 
 def _times(count: int) -> int:
-    """The factor by which cells of a copy that is added to ``count`` may be wider, as few copies are added so."""
+    """How many times as wide the cells of a copy may be that is added to ``count`` others: few are added one by one."""
     return 1 if count < _SOME else 2 if count < _MANY else 4
 
 

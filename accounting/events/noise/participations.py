@@ -261,7 +261,7 @@ def _programme(cost: Array, count: int, gap: int, window: int, masks: list[int])
 
 
 def _balanced(c: Array, pattern: list[int]) -> bool:
-    """Returns whether signs ±1 make all certain entries of CᵀC on the pattern positive."""
+    """Returns whether some signs ±1 make each entry of CᵀC on the pattern positive, unless it may be 0 by rounding."""
     columns = c[:, pattern]
     if columns.min(initial=0.0) >= 0.0:
         return True
