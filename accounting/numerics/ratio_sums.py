@@ -79,7 +79,7 @@ def total(law: Sum, count: int, *, spread: bool, width: float, small: bool) -> S
 
 
 def _times(count: int) -> int:
-    """How many times as wide the cells of a copy may be that is added to ``count`` others: few are added one by one."""
+    """The width of the cells of a single copy that joins ``count`` others, in units of theirs: few join one by one."""
     return 1 if count < _SOME else 2 if count < _MANY else 4
 
 
