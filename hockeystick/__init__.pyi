@@ -3,6 +3,7 @@ from . import audits as audits
 from . import events as events
 from . import learners as learners
 from . import mechanisms as mechanisms
+from . import plots as plots
 from . import targets as targets
 from ._report.parts.graph_picture import draw_graph as draw_graph
 from .accounting.adjacency import Adjacency as Adjacency

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import datetime
 import getpass
+import itertools
 import json
 import os
 import socket
@@ -26,13 +27,14 @@ import weakref
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from attrs import frozen
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
+from hockeystick.accounting.budgets.budget_picture import budget_axes, spent_share
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
 from hockeystick.accounting.budgets.stores.rows import LedgerError, Row, Snapshot, Store, chained
@@ -41,6 +43,9 @@ from hockeystick.accounting.budgets.stores.text_file import moved_once, read_tex
 from hockeystick.accounting.errors import GraphError, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.event import PrivacyEvent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SCHEMA_VERSION = 2
 
@@ -206,6 +211,38 @@ class DurableLedger:
             self.budget()
             rows = self._store.read(0).rows[: self._charges]
         return tuple(_charge(row) for row in rows)
+
+    def plot(self, *, ax: Any = None) -> Axes:
+        """Draws the share of the budget that was spent over time, and returns the axes of matplotlib.
+
+        Times are those that the charging machines stated. Where one of them is before the time of an earlier charge,
+        the earlier time is shown, so that the order of the charges is kept.
+
+        Args:
+          ax: axes to draw into; by default those of a new figure.
+
+        Raises:
+          MissingExtraError: matplotlib is not installed.
+          LedgerError: the ledger is damaged or can't be read.
+
+        Example:
+          >>> import tempfile
+          >>> from hockeystick.accounting import PureDP, PureFilter
+          >>> folder = tempfile.TemporaryDirectory()
+          >>> ledger = DurableLedger.create(folder.name + "/budget.db", PureFilter(2.0))
+          >>> ledger.spend(PureDP(0.5), lambda: "a count", note="count")
+          'a count'
+          >>> ledger.plot().get_ylabel()
+          'share of the budget'
+          >>> folder.cleanup()
+        """
+        charges, budget = self.charges(), _fresh(self.budget())
+        shares = [spent_share(budget)]
+        for charge in charges:
+            budget = budget.after(charge.event, count=charge.count)
+            shares.append(spent_share(budget))
+        times = [datetime.datetime.fromisoformat(charge.when) for charge in charges]
+        return budget_axes(list(itertools.accumulate(times, max)), shares, [charge.note for charge in charges], ax)
 
     def verify(self) -> Receipt:
         """Reads all of it again, and checks the database, every digest and the sum; returns the last receipt.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
@@ -17,8 +17,12 @@ from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.composition import Parallel, compose
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.files.reading import UnreadableFileError, json_value
+from hockeystick.accounting.graph.drawing.curves import plot_event
 from hockeystick.accounting.graph.parts.charges import EVERYTHING, Charge, Contribution, Move
 from hockeystick.accounting.numerics import rounded_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SCHEMA_VERSION = 1
 
@@ -118,6 +122,38 @@ class Guarantee:
                 )
             )
         return tuple(sorted(rows, key=lambda row: -row.epsilon_alone))
+
+    def plot(self, kind: str = "utility", *, delta: float = 1e-6, points: int = 20, ax: Any = None) -> Axes:
+        """Draws the guarantee, and returns the axes of matplotlib, which can be restyled.
+
+        | kind        | shows                                                                                |
+        |-------------|--------------------------------------------------------------------------------------|
+        | "utility"   | ε over the noise, from half to four times that of this guarantee                     |
+        | "steps"     | ε over the steps so far; releases of other counts advance in proportion, rounded up  |
+        | "profile"   | δ over ε                                                                             |
+        | "trade-off" | the misses of any attack over its false alarms                                       |
+
+        The points are certified bounds. Between two of them the line shows the worse one.
+
+        Args:
+          kind: one of the above.
+          delta: the δ of "utility" and "steps".
+          points: the number of points of "utility" and "steps".
+          ax: axes to draw into; by default those of a new figure.
+
+        Raises:
+          MissingExtraError: matplotlib is not installed.
+          InvalidArgumentError: an argument is outside its domain, or no ε is finite at ``delta``.
+          UnsupportedEventError: "utility" of an event without noise that can be scaled.
+
+        Example:
+          >>> from hockeystick.accounting import AccountantGraph, Gaussian
+          >>> graph = AccountantGraph().source("people").release("mean", Gaussian(5.0), reads=["people"], count=10)
+          >>> axes = graph.guarantee().plot("steps", delta=1e-5)
+          >>> axes.get_ylabel()
+          'ε at δ = 1e-05'
+        """
+        return plot_event(self.event, kind, delta=delta, points=points, ax=ax)
 
     def to_json(self) -> str:
         """Returns the guarantee as JSON text."""

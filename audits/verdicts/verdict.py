@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs import Factory, field, frozen
@@ -13,10 +13,15 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import visible
 from hockeystick.accounting.notebook_tables import html_table, markdown_table, markdown_text
 from hockeystick.accounting.numerics import rounded_text
+from hockeystick.accounting.validate import one_of
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields
 from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
 from hockeystick.audits.verdicts.pairs import PairStanding, pairs_in_words, read_standings
+from hockeystick.audits.verdicts.pictures import plot_attack, plot_power
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 CONSTANT = "every output was the same value on both data sets: does the function return something?"
 """The warning of a verdict whose ``constant`` is true."""
@@ -248,6 +253,55 @@ class Verdict(CommonVerdict):
             each = (f"{float(f'{n:.2g}'):,.0f} for one of {100 * (factor - 1):.3g} %" for factor, n in needed)
             lines.insert(-1, f"samples to refute an under-claim through this event: {', '.join(each)}")
         return "\n".join(map(visible, [*lines, *self._warning_lines()]))
+
+    def plot(self, kind: str = "trade-off", *, ax: Any = None) -> Axes:
+        """Draws the verdict, and returns the axes of matplotlib, which can be restyled.
+
+        Args:
+          kind: "trade-off" for the event beside the attacks that the claim allows at its stated point; "power" for the
+            probability that this test, through this event, refutes the claim, over the number of outputs. The lines of
+            "power" are for true ε of 1.1, 1.25, 1.5 and 2 times the claimed one.
+          ax: axes to draw into; by default those of a new figure.
+
+        Raises:
+          MissingExtraError: matplotlib is not installed.
+          InvalidArgumentError: ``kind`` is unknown, or the verdict has no power to draw: of a claim of ε = 0, of a coin
+            walk, or of an event that always or never happens.
+
+        Example:
+          >>> import hockeystick as hs
+          >>> target = lambda x, rng, runs: x + rng.laplace(size=runs)
+          >>> verdict = hs.audit(target, claim=hs.Claim(1.0), neighbours=(0.0, 1.0), samples=5000, rng=1)
+          >>> verdict.plot("power").get_ylabel()
+          'probability to refute ε = 1'
+        """
+        kind = one_of("kind", kind, "trade-off", "power")
+        if kind == "power":
+            return self._plot_power(ax)
+        if self.guesses:
+            raise InvalidArgumentError("kind", kind, "is of two counts, and this is a coin walk", "read the summary")
+        rows = [(p.fpr, p.fnr, p.fpr_low, p.fpr_high, p.fnr_low, p.fnr_high) for p in self.tradeoff]
+        found = self.count_q / max(1, self.trials), 1 - self.count_p / max(1, self.trials)
+        label = f"claimed: ε = {self.epsilon_claimed:g}, δ = {self.delta:g}"
+        return plot_attack([(self.epsilon_claimed, self.delta)], label, found, rows, ax)
+
+    def _plot_power(self, ax: Any) -> Axes:
+        q = self.count_q / max(1, self.trials) if self.refuted else self.event_probability
+        if self.guesses or self.epsilon_claimed == 0.0 or not 0.0 < q < 1.0:
+            reason = "can't be drawn: of a claim of ε = 0, of a coin walk, or of an event that always or never happens"
+            raise InvalidArgumentError("kind", "power", reason, 'use kind="trade-off"')
+        n = max(self.trials, 100)
+        return plot_power(
+            probability_of_event=q,
+            epsilon=self.epsilon_claimed,
+            delta=self.delta,
+            true_epsilons=[factor * self.epsilon_claimed for factor in (1.1, 1.25, 1.5, 2.0)],
+            alpha=self.level,
+            least=max(n // 100, 10),
+            most=3 * n,
+            now=self.trials,
+            ax=ax,
+        )
 
     @property
     def curve_alone(self) -> bool:

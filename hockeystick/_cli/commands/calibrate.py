@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from hockeystick._cli.commands.dp_sgd import WithTraining, calibrate_training, r
 from hockeystick._cli.frame.destinations import deliver, output_file, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
+from hockeystick._cli.frame.plot_files import calibration_picture, plot_file, plot_option
 from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, need, option, output_options, picked, refuse
 from hockeystick._cli.frame.streams import warn
 
@@ -65,6 +67,7 @@ _mechanism = together(
 @_target
 @_mechanism
 @option("--graph FILE", FileName("output"), "Write the calibrated graph.", dest="graph_file")
+@plot_option
 @output_options()
 def calibrate_command(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
@@ -88,6 +91,7 @@ def calibrate_command(**given: Any) -> int:
       hockeystick calibrate gaussian --find count --noise 20 --epsilon 1 --delta 1e-6
       hockeystick calibrate gaussian --tpr 0.05 --fpr 0.01 --delta 1e-6
       hockeystick calibrate graph.json --epsilon 1 --delta 1e-6 --graph found.json
+      hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --plot noise.svg
 
     With --advantage or --tpr the guarantee is shown at --delta, which is then 1e-6 by default.
 
@@ -95,7 +99,8 @@ def calibrate_command(**given: Any) -> int:
     """
     refuse_late_word(given["what"])
     graph_path = _graph_path(given)
-    files = result_files(given, graph_path)
+    plot_path = plot_file(given, graph_path)
+    files = result_files(given, graph_path, plot_path)
     target = _target_of(given)
     template = _template(given)
     question = None if template else _question(given)
@@ -104,8 +109,14 @@ def calibrate_command(**given: Any) -> int:
         from hockeystick._report.results import calibrate_result
 
         result = calibrate_result(graph.guarantee(), _delta(given), content, step=progress)
+        picture = None
+        if plot_path is not None:
+            progress("drawing")
+            picture = _picture(plot_path, given, template, question, content, target)
     if graph_path is not None:
         write(graph_path, graph.to_json())
+    if plot_path is not None and picture is not None:
+        write(plot_path, picture)
     deliver(files, result)
     if found.rejected is None:
         warn("every value meets the target, up to the end of the range that was searched")
@@ -135,6 +146,29 @@ def _found(
     if question is not None:
         content |= {"unit": question.unit, "noise_multiplier": question.multiplier(found.value)}
     return found, build(found.value), content
+
+
+def _picture(
+    path: Path,
+    given: Given,
+    template: Template | None,
+    question: Question | None,
+    content: Mapping[str, Any],
+    target: Mapping[str, float],
+) -> bytes:
+    """Returns the picture of ``--plot``: ε over the parameter, and the trade-off curve of the value that was found."""
+    build, parameter, whole, _ = _open(given, template, question)
+    limit = 1.0 if parameter == "sampling" or (template is not None and template.share) else math.inf
+    return calibration_picture(
+        path,
+        build=lambda value: build(value).guarantee(),
+        parameter=parameter,
+        value=content["value"],
+        whole=whole,
+        delta=_delta(given),
+        target=target.get("epsilon"),
+        limit=limit,
+    )
 
 
 def _open(given: Given, template: Template | None, question: Question | None) -> tuple[Any, str, bool, dict[str, Any]]:

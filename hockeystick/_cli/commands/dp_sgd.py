@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick._cli.frame.destinations import deliver, result_files
+from hockeystick._cli.frame.destinations import deliver, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Command, Count, Real, together
+from hockeystick._cli.frame.plot_files import calibration_picture, plot_file, plot_option
 from hockeystick._cli.frame.shared_options import POSITIVE, SHARE, Given, option, output_options
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def refuse_late_word(what: str) -> None:
 @_training()
 @option("--epsilon E", POSITIVE, "Target: (E, D)-differential privacy.", required=True)
 @option("--delta D", SHARE, "The δ of the target.", required=True)
+@plot_option
 @output_options()
 def calibrate_training(**given: Any) -> int:
     """Find the noise with which DP-SGD is (E, D)-differentially private.
@@ -96,7 +98,8 @@ def calibrate_training(**given: Any) -> int:
 
     Exit status: 0, or 2 if no noise multiplier meets the target.
     """
-    files = result_files(given)
+    plot_path = plot_file(given)
+    files = result_files(given, plot_path)
     run = _run(given)
     epsilon, delta = given["epsilon"], given["delta"]
     from hockeystick._runs.guarantee_entries import other_samplings, training_content
@@ -112,6 +115,20 @@ def calibrate_training(**given: Any) -> int:
         from hockeystick._report.results import dp_sgd_result
 
         result = dp_sgd_result("calibrate", run.guarantee(found.value), delta, content, step=progress)
+        picture = None
+        if plot_path is not None:
+            progress("drawing")
+            picture = calibration_picture(
+                plot_path,
+                build=run.guarantee,
+                parameter="noise multiplier",
+                value=found.value,
+                whole=False,
+                delta=delta,
+                target=epsilon,
+            )
+    if plot_path is not None and picture is not None:
+        write(plot_path, picture)
     deliver(files, result)
     return 0
 

@@ -17,16 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from attrs import frozen
 
+from hockeystick.accounting.pictures import COLOURS
+
 _TEXT_MARKERS = "·xo+*#@%"
-_COLOURS = (
-    "#3a86c8",
-    "#d9622b",
-    "#3f9b4f",
-    "#a06cc0",
-    "#b08d00",
-    "#7a8791",
-    "#c2487f",
-)  # legible on white and on near-black
+_COLOURS = (*COLOURS, "#b08d00", "#7a8791", "#c2487f")  # legible on white and on near-black
 _INK = "#010203"  # a placeholder for the text colour of the page, which depends on the reader's dark mode
 
 

@@ -378,3 +378,37 @@ def test_a_target_that_no_value_meets_is_reported() -> None:
     assert (
         result.exit_code == 2 and "does not depend on the number sought" in result.stderr
     )  # the other release has no ε at δ = 0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+@pytest.mark.parametrize("what", ["gaussian --epsilon 1 --delta 1e-6", "laplace --find count --noise 8 --epsilon 1"])
+def test_a_picture_is_written_in_the_format_of_its_suffix(suffix: str, what: str, tmp_path: Path) -> None:
+    file = tmp_path / f"noise.{suffix}"
+    result = run(*what.split(), "--plot", str(file))
+
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes()[:5].startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
+
+
+@pytest.mark.statistical
+def test_a_training_has_a_picture_too(tmp_path: Path) -> None:
+    file = tmp_path / "noise.svg"
+    training = "dp-sgd --records 600 --batch 60 --epochs 1 --epsilon 2 --delta 1e-5"
+    result = run(*training.split(), "--plot", str(file))
+
+    assert result.exit_code == 0 and "</svg>" in file.read_text(encoding="utf-8"), result.output
+
+
+def test_a_picture_of_an_unknown_format_is_refused_before_the_work(tmp_path: Path) -> None:
+    result = run("gaussian", "--epsilon", "1", "--delta", "1e-6", "--plot", str(tmp_path / "noise.txt"))
+
+    assert result.exit_code == 2 and "name it .png, .svg or .pdf" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_needs_a_file_of_its_own(tmp_path: Path) -> None:
+    file = str(tmp_path / "noise.svg")
+    result = run("gaussian", "--epsilon", "1", "--delta", "1e-6", "--plot", file, "--graph", file)
+
+    assert result.exit_code == 2 and "is the file of another result too" in result.stderr
