@@ -67,6 +67,7 @@ from .events.basic.given_curves import RenyiCurve as RenyiCurve
 from .events.basic.given_curves import TradeOff as TradeOff
 from .events.basic.given_laws import DiscretePair as DiscretePair
 from .events.basic.given_laws import LossDistribution as LossDistribution
+from .events.basic.given_laws import OrderedPair as OrderedPair
 from .events.basic.group_steps import Chain as Chain
 from .events.basic.group_steps import chain as chain
 from .events.noise.correlated_noise import fixed_epochs as fixed_epochs
@@ -123,6 +124,8 @@ from .interop.diffprivlib import from_diffprivlib as from_diffprivlib
 from .interop.dp_accounting_accountant import Accountant as Accountant
 from .interop.dp_accounting_events import from_dp_event as from_dp_event
 from .interop.dp_accounting_events import to_dp_event as to_dp_event
+from .interop.dp_accounting_pld import from_pld as from_pld
+from .interop.dp_accounting_pld import to_pld as to_pld
 from .interop.loader_sampling import sampling_of as sampling_of
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp

@@ -19,7 +19,7 @@ from hockeystick.accounting.events.basic.composition import Composed, Parallel, 
 from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
 from hockeystick.accounting.events.basic.event import NO_EVENT, NoEvent, PrivacyEvent
 from hockeystick.accounting.events.basic.given_curves import GaussianDP, PrivacyProfile, RenyiCurve, TradeOff
-from hockeystick.accounting.events.basic.given_laws import DiscretePair, LossDistribution
+from hockeystick.accounting.events.basic.given_laws import DiscretePair, LossDistribution, OrderedPair
 from hockeystick.accounting.events.basic.group_steps import Chain, chain
 from hockeystick.accounting.events.noise.correlated_noise import (
     fixed_epochs,
@@ -88,6 +88,7 @@ __all__ = [
     "NoEvent",
     "NonPrivate",
     "OneWay",
+    "OrderedPair",
     "Oriented",
     "Parallel",
     "PermuteAndFlip",

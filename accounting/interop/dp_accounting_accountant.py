@@ -14,7 +14,7 @@ from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.declared import NonPrivate
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
-from hockeystick.accounting.interop.dp_accounting_events import ADJACENCY, Refusal, translate
+from hockeystick.accounting.interop.dp_accounting_events import ADJACENCY, DECLARED, Refusal, translate
 
 _CHOICES = (NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE)
 
@@ -133,6 +133,8 @@ def _normalised(event: object) -> object:
             return None if free else event
         case dp_accounting.ZCDpEvent(rho=rho):
             return event if rho else None
+        case dp_accounting.DpEvent() if type(event).__name__ in DECLARED:
+            return event
         case dp_accounting.ComposedDpEvent(events=events):
             return next((found for inner in events if (found := _normalised(inner)) is not None), None)
         case dp_accounting.SelfComposedDpEvent(event=inner) | dp_event.RepeatAndSelectDpEvent(event=inner):

@@ -16,11 +16,19 @@ of distance. The meaning of one record for a native event, under each relation:
 | TruncatedSubsampledGaussian | the larger size   | …PoissonSampledReplace | …SampledNull    |
 | SingleEpochTreeAggregation  | –                 | –                      | as declared     |
 | RepeatAndSelect             | as its event      | as its event           | as its event    |
+| DiscreteGaussian (> 0.6)    | its sensitivity   | –                      | its sensitivity |
+| EpsilonDelta, Exponential…, | as declared       | as declared            | as declared     |
+| PermuteAndFlip (> 0.6)      |                   |                        |                 |
 | NoOp, NonPrivate, our own   | as they are       | as they are            | as they are     |
 
 Native Gaussian and Laplace noise is for a value whose norm is at most 1 per record, so that replacing a record moves it
 by 2. Here dp-accounting's RDP accountant takes 1, also in a sample without replacement, and its PLD accountant takes 2.
 An event inside a Poisson sample is always for a record added to the sample.
+
+Events that versions after 0.6 have are known by their names, and written where the installed version has them. Two are
+not written where dp-accounting would charge too little. Its RDP accountant charges the exponential mechanism once in a
+``SelfComposedDpEvent``, whatever its count, so bounded range is never written; and it charges samples of discrete
+Gaussian noise as samples of Gaussian noise, for which there is no proof, so that they stay events of this library.
 """
 
 from __future__ import annotations
@@ -37,13 +45,14 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import HockeystickError, UnsupportedEventError
 from hockeystick.accounting.events.answers.best_of_repeats import RepeatAndSelect
 from hockeystick.accounting.events.answers.randomized_response import RandomizedResponse
+from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
 from hockeystick.accounting.events.basic.composition import Composed, compose
-from hockeystick.accounting.events.basic.declared import ZCDP, NonPrivate
+from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, NonPrivate, PureDP
 from hockeystick.accounting.events.basic.event import NO_EVENT, NoEvent, PrivacyEvent
 from hockeystick.accounting.events.noise.correlated_noise import tree_aggregation
 from hockeystick.accounting.events.noise.gaussian_laplace import Gaussian, Laplace
 from hockeystick.accounting.events.noise.gaussian_mixture import MixtureOfGaussians
-from hockeystick.accounting.events.noise.integer_noise import DiscreteLaplace
+from hockeystick.accounting.events.noise.integer_noise import DiscreteGaussian, DiscreteLaplace
 from hockeystick.accounting.events.sampling.allocation import RandomAllocation
 from hockeystick.accounting.events.sampling.poisson import PoissonSampled
 from hockeystick.accounting.events.sampling.replace_one import PoissonSampledReplace, SampledWithoutReplacement
@@ -62,7 +71,12 @@ ADJACENCY = {
 """The relations of this library, by the native ones."""
 
 
-_ALLOCATION = "RandomAllocationDpEvent"  # not in every version
+# Not in every version:
+_ALLOCATION, _DISCRETE_GAUSSIAN = "RandomAllocationDpEvent", "DiscreteGaussianDpEvent"
+_EPSILON_DELTA, _EXPONENTIAL, _PERMUTE = "EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "PermuteAndFlipDpEvent"
+
+DECLARED = frozenset({_EPSILON_DELTA, _EXPONENTIAL, _PERMUTE})
+"""Names of native events that state a cost under one relation, and not which."""
 
 
 class Refusal(Exception):
@@ -108,8 +122,8 @@ def _translate(event: object, relation: NeighboringRelation) -> PrivacyEvent:
     for kind in type(event).__mro__:
         if kind in _TRANSLATORS:
             return _TRANSLATORS[kind](event, relation)
-    if isinstance(event, dp_accounting.DpEvent) and type(event).__name__ == _ALLOCATION:
-        return _allocation(event, relation)
+    if isinstance(event, dp_accounting.DpEvent) and type(event).__name__ in _NEWER:
+        return _NEWER[type(event).__name__](event, relation)
     raise Refusal(event, "is not a supported event type")
 
 
@@ -173,6 +187,24 @@ def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
     if relation is NeighboringRelation.REPLACE_ONE:
         raise Refusal(event, "is meant for adding or removing a record")
     return RandomAllocation(event.num_steps, event.num_selected, translate(event.event, relation))
+
+
+def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        raise Refusal(event, "its sensitivity is meant for adding or removing a record")
+    distance = validate.real("sensitivity", event.sensitivity, low=0.0)
+    if validate.real("sigma", event.sigma, low=0.0) == 0.0:
+        return NonPrivate() if distance else NO_EVENT
+    return DiscreteGaussian(event.sigma, coordinates=event.dimension).at(distance)
+
+
+def _epsilon_delta(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
+    return ApproximateDP(event.epsilon, event.delta) if event.delta else PureDP(event.epsilon)
+
+
+def _selected(kind: type[BoundedRange] | type[PermuteAndFlip], event: Any) -> PrivacyEvent:
+    epsilon = validate.real("epsilon", event.epsilon, low=0.0)
+    return kind(epsilon) if epsilon else NO_EVENT
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyEvent:
@@ -243,6 +275,14 @@ _TRANSLATORS: Mapping[type, Callable[[Any, NeighboringRelation], PrivacyEvent]] 
     dp_accounting.ZCDpEvent: _zcdp,
 }
 
+_NEWER: Mapping[str, Callable[[Any, NeighboringRelation], PrivacyEvent]] = {
+    _ALLOCATION: _allocation,
+    _DISCRETE_GAUSSIAN: _discrete_gaussian,
+    _EPSILON_DELTA: _epsilon_delta,
+    _EXPONENTIAL: lambda event, relation: _selected(BoundedRange, event),
+    _PERMUTE: lambda event, relation: _selected(PermuteAndFlip, event),
+}
+
 
 # --- the other way ---------------------------------------------------------------------------------------------------
 
@@ -287,7 +327,12 @@ def _foreign(native: dp_accounting.DpEvent) -> list[PrivacyEvent]:
     return []
 
 
+def _holds(event: PrivacyEvent, kind: type[PrivacyEvent]) -> bool:
+    return isinstance(event, kind) or any(_holds(inner, kind) for inner in event.children())
+
+
 def _native(event: PrivacyEvent) -> dp_accounting.DpEvent:
+    newer = getattr(dp_event, _DISCRETE_GAUSSIAN, None)
     match event:
         case Gaussian():
             return dp_accounting.GaussianDpEvent(event.noise_multiplier)
@@ -301,11 +346,16 @@ def _native(event: PrivacyEvent) -> dp_accounting.DpEvent:
             return dp_accounting.NonPrivateDpEvent()
         case NoEvent():
             return dp_accounting.NoOpDpEvent()
-        case PoissonSampled(direction="both"):
+        case PoissonSampled(direction="both") if not (newer and _holds(event.event, DiscreteGaussian)):
             return dp_accounting.PoissonSampledDpEvent(event.probability, _native(event.event))
-        case RandomAllocation(direction="both", event=Gaussian()) if hasattr(dp_event, _ALLOCATION):
-            kind = getattr(dp_event, _ALLOCATION)
+        case RandomAllocation(direction="both", event=Gaussian()) if kind := getattr(dp_event, _ALLOCATION, None):
             return kind(event=_native(event.event), num_selected=event.chosen, num_steps=event.steps)
+        case DiscreteGaussian() if newer:
+            return newer(sigma=event.sigma, sensitivity=event.distance, dimension=event.coordinates)
+        case PureDP() | ApproximateDP() if kind := getattr(dp_event, _EPSILON_DELTA, None):
+            return kind(epsilon=event.epsilon, delta=event.failure_delta())
+        case PermuteAndFlip() if kind := getattr(dp_event, _PERMUTE, None):
+            return kind(epsilon=event.epsilon)
         case MixtureOfGaussians(direction="both"):
             return dp_event.MixtureOfGaussiansDpEvent(event.noise_multiplier, event.sensitivities, event.probabilities)
         case TruncatedPoissonSampled(direction="both"):

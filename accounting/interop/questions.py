@@ -37,7 +37,7 @@ def epsilon(what: object, delta: float, *, bracket: bool = False, method: str | 
       >>> print(f"{epsilon(compose((Gaussian(10.0), 10)), 1e-6):.4f}")
       1.3676
     """
-    return best_bound.epsilon(_event(what), delta, bracket=bracket, method=method)
+    return best_bound.epsilon(event_under(what), delta, bracket=bracket, method=method)
 
 
 @guessing
@@ -62,7 +62,7 @@ def delta(what: object, epsilon: float, *, bracket: bool = False, method: str | 
       >>> print(f"{delta(Laplace(2.0), 0.0):.4f}")
       0.2212
     """
-    return best_bound.delta(_event(what), epsilon, bracket=bracket, method=method)
+    return best_bound.delta(event_under(what), epsilon, bracket=bracket, method=method)
 
 
 @guessing
@@ -96,7 +96,7 @@ def guarantee(what: object, *, adjacency: Adjacency | None = None, group: int = 
         raise UnsupportedAdjacencyError(
             f"the cost of {type(what).__name__} is under {stated.value}, not under {adjacency.value}"
         )
-    event = _event(what, adjacency or stated or Adjacency.ADD_OR_REMOVE_ONE)
+    event = event_under(what, adjacency or stated or Adjacency.ADD_OR_REMOVE_ONE)
     graph = AccountantGraph(adjacency=adjacency or stated or _relation_of(event)).source("data")
     return graph.release("output", event, reads=["data"]).guarantee(group=group)
 
@@ -110,7 +110,7 @@ def _relation_of(event: PrivacyEvent) -> Adjacency:
     raise InvalidArgumentError("adjacency", None, f"is needed for {type(event).__name__}", f"give {choice}")
 
 
-def _event(what: object, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
+def event_under(what: object, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
     """The event of anything that has one."""
     if isinstance(what, PrivacyEvent) or not isinstance(what, DpEvent):
         return event_of(what, "what")

@@ -69,6 +69,10 @@ PLAIN: list[PrivacyEvent] = [
     c.LossDistribution((LN3, -LN3), (0.75, 0.25)),
     c.LossDistribution((0.5, -0.5), (0.6, 0.3), 0.1, orientation="forward"),
     c.LossDistribution((0.5, -1.0), (0.85, 0.15), orientation="tied"),
+    c.OrderedPair(
+        c.LossDistribution((1.5, 0.0, -0.5), (0.3, 0.4, 0.3), orientation="forward"),
+        c.LossDistribution((1.0, 0.0, -1.0), (0.35, 0.55, 0.1), orientation="forward"),
+    ),
     c.BoundedRange(0.5),
     c.BoundedRange(12.0),
     c.BoundedRange(1e-6),

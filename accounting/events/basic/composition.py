@@ -118,8 +118,7 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
         return NO_EVENT
     if len(counts) == 1:
         ((only, times),) = counts.items()
-        if times == 1:
-            return only
+        return only if times == 1 else Composed(((only, times),))  # without a name to sort by: laws may be long
     return Composed(tuple(sorted(counts.items(), key=lambda item: repr(item[0]))))
 
 

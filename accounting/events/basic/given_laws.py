@@ -1,6 +1,7 @@
 """Events given by their output laws: a pair of finite laws, or a distribution of privacy losses.
 
-Both are given for one order of the two laws, P against Q. The ``orientation`` is one of:
+``OrderedPair`` joins a bound for each order. The other two are given for one order of the two laws, P against Q. The
+``orientation`` is one of:
 
 * "free" (the default): either data set may have the law P, independently in each access, as when a record is replaced.
   The event charges the pointwise maximum of the profiles of (P, Q) and (Q, P).
@@ -16,12 +17,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 
+import attrs
 import numpy as np
 from attrs import field, frozen
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.events.basic.built_event import BuiltEvent
+from hockeystick.accounting.events.basic.composition import Parallel
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.events.basic.group_steps import chain
 from hockeystick.accounting.losses.dominating_pairs import Atoms
@@ -29,6 +33,7 @@ from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair, maximum
 from hockeystick.accounting.losses.piecewise_profiles import atoms, larger_of_both_orders
 from hockeystick.accounting.numerics.directed_rounding import U
 
+_MORE = 1e-4  # what masses may exceed 1 by in all: those of other libraries are rounded up one by one
 _EXACT = 512  # the most outcomes for which the maximum of both orders is exact instead of on a grid
 _ORIENTATIONS = ("free", "tied", "forward")
 
@@ -72,8 +77,7 @@ def _orientation(value: object) -> str:
 
 
 def _masses(values: object) -> tuple[float, ...]:
-    # A mass near 1 may be off by the round-off of its division; the sum is checked apart.
-    return numbers("masses", values, low=0.0, high=1.0 + 1e-9)
+    return numbers("masses", values, low=0.0, high=1.0 + _MORE)  # the sum is checked apart
 
 
 def _losses(values: object) -> tuple[float, ...]:
@@ -93,13 +97,14 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
     losses, p = losses[p > 0.0], p[p > 0.0]
     if not losses.any():
         return np.zeros(a.shape)
+    more = max(0.0, math.fsum(p) - 1.0)
     out = np.empty(a.shape)
     for i, order in np.ndenumerate(a):
         t = order - 1.0
         y = t * losses
-        if np.abs(y).max() < 1.0:  # P's masses add up to 1, so that the excess over 1 has no cancellation
+        if np.abs(y).max() < 1.0:  # P's masses add up to 1, or little more: the excess over 1 has no cancellation
             gain = p * np.expm1(y)
-            moment, slack = math.log1p(max(0.0, math.fsum(gain))), 8 * U * float(np.abs(gain).sum())
+            moment, slack = math.log1p(max(0.0, math.fsum(gain)) + more), 8 * U * float(np.abs(gain).sum())
         else:
             y = y + np.log(p)
             peak = float(y.max())
@@ -223,7 +228,7 @@ def _log_ratio(x: float, y: float) -> float:
     return value + 4 * U * (abs(value) + (0.0 if 0.5 < x / y < 2.0 else abs(math.log(x))) + 1.0)
 
 
-@frozen
+@frozen(cache_hash=True)
 class LossDistribution(_TwoLaws):
     """A distribution of the privacy loss ln(P/Q): under P the loss is ``losses[i]`` with probability ``masses[i]``.
 
@@ -231,7 +236,8 @@ class LossDistribution(_TwoLaws):
 
     Attributes:
       losses: distinct and finite.
-      masses: at least 0; with ``infinity`` they add up to 1 within 1e-9.
+      masses: at least 0; with ``infinity`` they add up to 1, to at least 1 − 1e-9 (then they are rescaled) and at most
+        1 + 1e-4 (masses that were rounded up count as they are).
       infinity: P's mass where Q has none.
       orientation: "free", "tied" or "forward"; see the module.
 
@@ -253,11 +259,12 @@ class LossDistribution(_TwoLaws):
         if len(self.losses) != len(self.masses):
             reason = f"doesn't have {len(self.losses)} entries"
             raise InvalidArgumentError("masses", self.masses, reason, "give one per loss")
+        first = dict(zip(reversed(self.losses), reversed(range(len(self.losses))), strict=True))
         for i, loss in enumerate(self.losses):
-            if self.losses.index(loss) < i:
+            if first[loss] < i:
                 raise InvalidArgumentError(f"losses[{i}]", loss, "occurs twice", "add up the masses of equal losses")
         total = math.fsum(self.masses) + self.infinity
-        if abs(total - 1.0) > 1e-9:
+        if not 1.0 - 1e-9 <= total <= 1.0 + _MORE:
             reason = f"adds up to {total!r}, infinity included"
             raise InvalidArgumentError("masses", self.masses, reason, "give masses that add up to 1")
         rest, _ = self._unexplained()
@@ -288,6 +295,7 @@ class LossDistribution(_TwoLaws):
         # ln p is off by U of itself, the difference too: q·|ln q| is below 1/2; the exponential and fsum are by 2 U.
         return 1.0 - total, 2 * U * (len(q) + 4.0 + widest) * max(1.0, total)
 
+    @lru_cache(maxsize=64)  # noqa: B019  # an event has a hash of its own, and laws may be long
     def _atoms(self, forward: bool) -> Atoms:
         losses = tuple(loss for loss, mass in zip(self.losses, self.masses, strict=True) if mass > 0.0)
         if forward:
@@ -297,3 +305,63 @@ class LossDistribution(_TwoLaws):
         # A rest below the rounding error is no evidence of outcomes that P lacks.
         alone = rest if rest > rounding else 0.0
         return Atoms(tuple(-loss for loss in losses), tuple(self._q_masses()), alone)
+
+
+def _one_order(_: object, attribute: attrs.Attribute[PrivacyEvent], value: object) -> None:
+    if not isinstance(value, PrivacyEvent) or len(value.directions()) > 1 or value.failure_delta():
+        remedy = 'give a LossDistribution(..., orientation="forward")'
+        raise InvalidArgumentError(attribute.name, value, "is not an event for one order of the laws", remedy)
+
+
+@frozen
+class OrderedPair(BuiltEvent):
+    """An event given by a bound for each order of the two output laws, each with a law of losses of its own.
+
+    A composition takes the bounds for one order throughout, then those for the other, and the maximum last, as for
+    "tied" laws. Unlike these, the two laws of losses need not belong to one pair: each may be rounded up by itself.
+
+    Attributes:
+      removal: the bound for P the law with the record and Q the law without it.
+      addition: the bound for P the law without the record.
+
+    Raises:
+      InvalidArgumentError: a bound is not an event for one order alone, or has a failure.
+
+    Example:
+      >>> from hockeystick.accounting import LossDistribution, OrderedPair, compose, delta
+      >>> removal = LossDistribution((1.0, -0.5), (0.6, 0.4), orientation="forward")
+      >>> addition = LossDistribution((0.5, -1.0), (0.85, 0.15), orientation="forward")
+      >>> event = OrderedPair(removal, addition)
+      >>> [round(delta(compose((one, 2)), 0.5).upper, 3) for one in (removal, addition, event)]
+      [0.28, 0.284, 0.284]
+    """
+
+    removal: PrivacyEvent = field(validator=_one_order)
+    addition: PrivacyEvent = field(validator=_one_order)
+
+    def children(self) -> tuple[PrivacyEvent, ...]:
+        return self.removal, self.addition
+
+    def directions(self) -> tuple[PrivacyEvent, ...]:
+        return self.children()
+
+    def accepts(self, adjacency: Adjacency) -> bool:
+        return adjacency in (Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_WITH_NULL) and super().accepts(adjacency)
+
+    def _scaled(self, distance: float) -> PrivacyEvent:
+        return chain(self, math.ceil(distance))
+
+    def pure_epsilon(self) -> float:
+        return Parallel(self.children()).pure_epsilon()
+
+    def zcdp_rho(self) -> float:
+        return Parallel(self.children()).zcdp_rho()
+
+    def _rdp(self, orders: Array) -> Array:
+        return Parallel(self.children()).rdp(orders)
+
+    def loss_support(self) -> tuple[float, float]:
+        return Parallel(self.children()).loss_support()
+
+    def _loss_law(self, step: float, upper: bool) -> LossPmf:
+        return Parallel(self.children()).loss_law(step, upper)

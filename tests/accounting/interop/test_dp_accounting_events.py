@@ -17,6 +17,8 @@ from hockeystick.accounting import (
     NO_EVENT,
     ZCDP,
     AboveThreshold,
+    Accountant,
+    ApproximateDP,
     BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -24,6 +26,7 @@ from hockeystick.accounting import (
     Laplace,
     MixtureOfGaussians,
     NonPrivate,
+    PermuteAndFlip,
     PoissonSampled,
     PrivacyEvent,
     PureDP,
@@ -129,6 +132,80 @@ def test_random_allocation_is_translated_where_the_other_library_has_it(monkeypa
     monkeypatch.delattr(dp_accounting.dp_event, "RandomAllocationDpEvent")
     with pytest.raises(UnsupportedEventError, match="RandomAllocation"):
         to_dp_event(ours, strict=True)
+
+
+def _later(name: str, **fields: Any) -> Any:
+    """A class with the name and the fields of an event of dp-accounting after 0.6."""
+    kind = attrs.make_class(name, list(fields), bases=(dp_accounting.DpEvent,), frozen=True)
+    return kind(**fields)
+
+
+LATER = [
+    (_later("EpsilonDeltaDpEvent", epsilon=0.5, delta=1e-6), ApproximateDP(0.5, 1e-6), True),
+    (_later("EpsilonDeltaDpEvent", epsilon=0.5, delta=0.0), PureDP(0.5), True),
+    (_later("ExponentialMechanismDpEvent", epsilon=0.5), BoundedRange(0.5), False),
+    (_later("PermuteAndFlipDpEvent", epsilon=0.5), PermuteAndFlip(0.5), True),
+    (_later("DiscreteGaussianDpEvent", sigma=3.0, sensitivity=1.0, dimension=None), DiscreteGaussian(3.0), True),
+    (
+        _later("DiscreteGaussianDpEvent", sigma=3.0, sensitivity=2.0, dimension=1),
+        DiscreteGaussian(3.0, coordinates=1).at(2),
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize("native, ours, written", LATER, ids=lambda one: type(one).__name__)
+def test_later_events_are_read_by_their_names_and_written_where_the_other_library_has_them(
+    native: Any, ours: PrivacyEvent, written: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert from_dp_event(dp_accounting.SelfComposedDpEvent(native, 3)) == compose((ours, 3))
+    assert epsilon(native, 1e-5).upper == epsilon(ours, 1e-5).upper
+    assert to_dp_event(ours) == ours
+    with pytest.raises(UnsupportedEventError, match=type(ours).__name__):
+        to_dp_event(ours, strict=True)
+    monkeypatch.setattr(dp_accounting.dp_event, type(native).__name__, type(native), raising=False)
+    assert to_dp_event(compose((ours, 3)), strict=False) == dp_accounting.SelfComposedDpEvent(
+        native if written else ours, 3
+    )
+
+
+def test_samples_of_discrete_gaussian_noise_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other library charges them as samples of Gaussian noise."""
+    kind = type(LATER[-1][0])
+    monkeypatch.setattr(dp_accounting.dp_event, "DiscreteGaussianDpEvent", kind, raising=False)
+    for inner in (DiscreteGaussian(3.0), compose(Gaussian(1.0), DiscreteGaussian(3.0))):
+        assert to_dp_event(PoissonSampled(0.1, inner)) == PoissonSampled(0.1, inner)
+
+
+@pytest.mark.parametrize(
+    "native, reason",
+    [
+        (_later("EpsilonDeltaDpEvent", epsilon=-0.5, delta=0.0), "epsilon"),
+        (_later("EpsilonDeltaDpEvent", epsilon=0.5, delta=2.0), "delta"),
+        (_later("ExponentialMechanismDpEvent", epsilon=math.nan), "epsilon"),
+        (_later("DiscreteGaussianDpEvent", sigma=3.0, sensitivity=1.0, dimension=0), "coordinates"),
+        (_later("BillionDpEvent", epsilon=0.5), "not a supported event type"),
+    ],
+    ids=str,
+)
+def test_later_events_with_impossible_parameters_are_refused(native: Any, reason: str) -> None:
+    with pytest.raises(UnsupportedEventError, match=reason):
+        from_dp_event(native)
+
+
+def test_later_events_without_noise_or_cost_are_known() -> None:
+    assert from_dp_event(_later("ExponentialMechanismDpEvent", epsilon=0.0)) == NO_EVENT
+    still = _later("DiscreteGaussianDpEvent", sigma=0.0, sensitivity=1.0, dimension=1)
+    assert from_dp_event(still) == NonPrivate()
+    assert from_dp_event(attrs.evolve(still, sensitivity=0.0)) == NO_EVENT
+    with pytest.raises(UnsupportedEventError, match="sensitivity is meant for adding"):
+        from_dp_event(still, dp_accounting.NeighboringRelation.REPLACE_ONE)
+
+
+def test_an_accountant_does_not_move_a_declared_cost_to_another_relation() -> None:
+    accountant = Accountant().compose(_later("EpsilonDeltaDpEvent", epsilon=0.5, delta=0.0))
+    with pytest.raises(dp_accounting.UnsupportedEventError, match="EpsilonDelta"):
+        accountant.compose(dp_accounting.RandomizedResponseDpEvent(0.5, 2))
 
 
 def test_own_events_may_occur_in_a_native_tree() -> None:
