@@ -1,8 +1,8 @@
 """Durable ledgers in a PostgreSQL database, for services on several machines that share a budget.
 
-A charge is one transaction. It waits for the ledger's advisory lock, reads what the others appended, inserts its row,
-and sets the head from the state that it read; if the head is another by then, nothing is stored. Triggers refuse to
-change or remove a charge, and let the head only grow. The server writes the commit to disk before it answers
+A charge is one transaction. It waits for the ledger's advisory lock, reads what the others appended, and inserts its
+row while it moves the head on from the state that it read; if the head is another by then, nothing is stored. Triggers
+refuse to change or remove a charge, and let the head only grow. The server writes the commit to disk before it answers
 (``synchronous_commit``); a server that runs with ``fsync`` off is refused.
 
 If the connection is lost while a charge is committed, nobody knows whether it was stored: that is an error, nothing is
@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from attrs import asdict
 
 from hockeystick.accounting.budgets.stores.rows import LedgerError, LedgerTimeoutError, Row, Snapshot
 from hockeystick.accounting.errors import InvalidArgumentError
@@ -55,6 +57,20 @@ DO $$ BEGIN CREATE ROLE hockeystick_charge NOLOGIN; EXCEPTION WHEN duplicate_obj
 GRANT SELECT ON hockeystick_ledger, hockeystick_charge TO hockeystick_read, hockeystick_charge;
 GRANT INSERT ON hockeystick_charge TO hockeystick_charge;
 GRANT UPDATE (charges, digest) ON hockeystick_ledger TO hockeystick_charge;
+"""
+_HEAD = """
+SELECT header, charges, digest,
+  (SELECT c.digest FROM hockeystick_charge c WHERE c.ledger = h.name AND c.number = %s)
+FROM hockeystick_ledger h WHERE name = %s
+"""
+_ROWS = "SELECT number, text, digest FROM hockeystick_charge WHERE ledger = %s AND number > %s ORDER BY number"
+# The row goes in together with the new head, or not at all.
+_GROW = """
+WITH grown AS (
+  UPDATE hockeystick_ledger SET charges = %(number)s, digest = %(digest)s
+  WHERE name = %(name)s AND charges = %(charges)s AND digest = %(from)s RETURNING name
+)
+INSERT INTO hockeystick_charge SELECT name, %(number)s, %(text)s, %(digest)s FROM grown
 """
 _HOLDER = """
 SELECT a.pid, a.usename, a.application_name, coalesce(host(a.client_addr), 'this machine')
@@ -134,37 +150,33 @@ class PostgresDatabase:
 
     def append(self, known: int, charge: Callable[[Snapshot], Row]) -> None:
         with self._transaction("charged") as db:
-            db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._name))
-            before = self._snapshot(db, known)
+            before = self._snapshot(db, known, alone=True)
             row = charge(before)
-            db.execute(
-                "INSERT INTO hockeystick_charge VALUES (%s, %s, %s, %s)", (self._name, row.number, row.text, row.digest)
-            )
-            grown = db.execute(
-                "UPDATE hockeystick_ledger SET charges = %s, digest = %s "
-                "WHERE name = %s AND charges = %s AND digest = %s",
-                (row.number, row.digest, self._name, before.charges, before.digest),
-            )
+            at = {"name": self._name, "charges": before.charges, "from": before.digest}
+            grown = db.execute(_GROW, at | asdict(row))
             if grown.rowcount != 1:
                 raise LedgerError(f"{self.place}: another program changed the ledger in between; nothing was charged")
 
     def problems(self) -> list[str]:
         return []  # the server checks its own pages; the digests check what it returns
 
-    def _snapshot(self, db: psycopg.Connection[Any], known: int) -> Snapshot:
-        if db.execute("SELECT to_regclass('hockeystick_ledger')").fetchone() == (None,):
-            raise LedgerError(f"{self.place}: no such ledger; make one first")
-        one, more = "SELECT digest FROM hockeystick_charge", "SELECT number, text, digest FROM hockeystick_charge"
-        head = db.execute(
-            "SELECT header, charges, digest FROM hockeystick_ledger WHERE name = %s", (self._name,)
-        ).fetchone()
+    def _snapshot(self, db: psycopg.Connection[Any], known: int, *, alone: bool = False) -> Snapshot:
+        """Returns the state, for as long as the transaction lasts if ``alone``: all statements are sent at once."""
+        import psycopg
+
+        try:
+            with db.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
+                if alone:
+                    db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._name))
+                one = db.execute(_HEAD, (known, self._name))
+                more = db.execute(_ROWS, (self._name, known))
+                head, rows = one.fetchone(), more.fetchall()
+        except psycopg.errors.UndefinedTable:
+            head = None
         if head is None:
             raise LedgerError(f"{self.place}: no such ledger; make one first")
-        where = "WHERE ledger = %s AND number"
-        rows = db.execute(f"{more} {where} > %s ORDER BY number", (self._name, known)).fetchall()
-        last = db.execute(f"{one} {where} = %s", (self._name, known)).fetchone()
-        header, charges, digest = head
-        return Snapshot(header, charges, digest, tuple(Row(*row) for row in rows), last[0] if last else None)
+        header, charges, digest, last = head
+        return Snapshot(header, charges, digest, tuple(Row(*row) for row in rows), last)
 
     @contextmanager
     def _transaction(
