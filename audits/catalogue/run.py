@@ -18,6 +18,7 @@ from hockeystick.accounting.validate import integer, real
 from hockeystick.audits.catalogue.parts.cases import Case
 from hockeystick.audits.drawing.draws import MINIMUM_SAMPLES
 from hockeystick.audits.drawing.workers import Lost, WorkerError, Workers, packed
+from hockeystick.audits.targets.calling import TargetError, ends_refused
 from hockeystick.audits.verdicts.verdict import Verdict
 
 _PILOTS = (500, 4_000)  # numbers of samples whose durations give the time per sample
@@ -113,7 +114,8 @@ def run_catalogue(
     Raises:
       InvalidArgumentError: An argument is outside its domain, there are no cases, or two share a name. Nothing was
         drawn.
-      TargetError: A target raised an error, which is a defect of the case.
+      TargetError: Targets raised an error, or would have ended the program, which is a defect of their cases. These
+        have no result; all other results were yielded before.
       MissingExtraError: Several workers without joblib, or "dask" without Dask.
       WorkerError: Workers died repeatedly on some cases, which have no result; all other results were yielded before.
 
@@ -142,28 +144,47 @@ def run_catalogue(
 
 
 def _here(cases: tuple[Case, ...], auditor: _Auditor, progress: Progress | None) -> Generator[CaseResult, None, None]:
+    failed: dict[str, str] = {}
     for case in cases:
-        yield auditor.audited(case, progress)
+        found = auditor.audited(case, progress)
+        if isinstance(found, TargetError):
+            failed[case.name] = str(found)
+        else:
+            yield found
+    _refuse(failed, {})
 
 
 def _spread(
     cases: tuple[Case, ...], auditor: _Auditor, pool: Workers, progress: Progress | None
 ) -> Generator[CaseResult, None, None]:
     tasks = [packed(attrs.evolve(case)) for case in cases]  # a copy does not hold the subject
+    failed: dict[str, str] = {}
     lost: dict[str, str] = {}
     with pool.hired() as processes:
         for number, found in processes.survivors(auditor, tasks):
+            name = cases[number].name
             if isinstance(found, Lost):
-                lost[cases[number].name] = found.reason
+                lost[name] = found.reason
                 continue
             if progress is not None:
-                progress(found.name, 1.0)
-            yield found
+                progress(name, 1.0)
+            if isinstance(found, TargetError):
+                failed[name] = str(found)
+            else:
+                yield found
+    _refuse(failed, lost)
+
+
+def _refuse(failed: dict[str, str], lost: dict[str, str]) -> None:
+    """Raises the error for cases without a result, by name: those whose target failed, those that killed workers."""
+    told = "; ".join(f"{name}: {failed[name]}" for name in sorted(failed))
     if lost:
         raise WorkerError(
             f"workers died repeatedly on {', '.join(sorted(lost))} ({next(iter(lost.values()))}): "
-            "there may be too little memory; audit these cases without workers"
+            f"there may be too little memory; audit these cases without workers{'; ' * bool(told)}{told}"
         )
+    if failed:
+        raise TargetError(f"no verdict on {len(failed)} of the cases: {told}")
 
 
 @frozen(kw_only=True)
@@ -181,10 +202,19 @@ class _Auditor:
     confidence: float
     seed: int
 
-    def __call__(self, task: bytes) -> CaseResult:
-        return self.audited(pickle.loads(task), None)  # from run_catalogue in the parent process
+    def __call__(self, task: bytes) -> CaseResult | TargetError:
+        found = self.audited(pickle.loads(task), None)  # from run_catalogue in the parent process
+        return TargetError(str(found)) if isinstance(found, TargetError) else found  # its cause may not be portable
 
-    def audited(self, case: Case, progress: Progress | None) -> CaseResult:
+    def audited(self, case: Case, progress: Progress | None) -> CaseResult | TargetError:
+        """Returns the result, or the error of a target that failed: the other cases do not depend on it."""
+        try:
+            with ends_refused():  # also while the subject is built
+                return self._audited(case, progress)
+        except TargetError as error:
+            return error
+
+    def _audited(self, case: Case, progress: Progress | None) -> CaseResult:
         started = time.perf_counter()
         if progress is not None:
             progress(case.name, 0.0)

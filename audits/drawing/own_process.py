@@ -61,10 +61,19 @@ def limited(target: Target, timeout: float | None) -> Target:
     """
     if timeout is None:
         return target
+    return evolve(target, elsewhere=OwnProcess(packed(target, "timeout"), checked_timeout(timeout)))
+
+
+def checked_timeout(timeout: object) -> float:
+    """Returns a number of seconds that one call may take.
+
+    Raises:
+      InvalidArgumentError: it is not a number of seconds, or the system has no timers that end a process.
+    """
     seconds = real("timeout", timeout, low=0.0, high=_LONGEST, low_open=True)
     if not hasattr(signal, "setitimer"):
         raise InvalidArgumentError("timeout", timeout, "needs a POSIX system, whose timers end a call", "leave it out")
-    return evolve(target, elsewhere=OwnProcess(packed(target, "timeout"), seconds))
+    return seconds
 
 
 class OwnProcess:
@@ -73,15 +82,17 @@ class OwnProcess:
     Args:
       code: the packed target.
       seconds: that one call may take.
+      calls: the most calls of the caller's code in one of the target's; with several, the target itself limits each of
+        them, by :class:`Timed`.
     """
 
-    def __init__(self, code: bytes, seconds: float) -> None:
-        self.code, self.seconds = code, seconds
+    def __init__(self, code: bytes, seconds: float, calls: int = 1) -> None:
+        self.code, self.seconds, self.calls = code, seconds, calls
         self._lock = threading.Lock()
         self._child: _Child | None = None
 
-    def __reduce__(self) -> tuple[type[OwnProcess], tuple[bytes, float]]:
-        return OwnProcess, (self.code, self.seconds)
+    def __reduce__(self) -> tuple[type[OwnProcess], tuple[bytes, float, int]]:
+        return OwnProcess, (self.code, self.seconds, self.calls)
 
     def __call__(self, data: object, rng: np.random.Generator, runs: int) -> Outputs:
         """Returns the outputs of ``runs`` runs; see :meth:`hockeystick.audits.targets.calling.Target.outputs`.
@@ -93,7 +104,7 @@ class OwnProcess:
         """
         with self._lock:
             if self._child is None or self._child.owner != os.getpid():
-                self._child = _Child(self.code, self.seconds)
+                self._child = _Child(self.code, self.seconds, self.calls)
             try:
                 found, texts = self._child.outputs(data, rng, runs)
             except BaseException:
@@ -107,10 +118,10 @@ class OwnProcess:
 class _Child:
     """The other process, seen from this one."""
 
-    def __init__(self, code: bytes, seconds: float) -> None:
+    def __init__(self, code: bytes, seconds: float, calls: int) -> None:
         if not sys.executable:
             raise InvalidArgumentError("timeout", seconds, "needs a Python program to start", "leave it out")
-        self.owner, self.seconds = os.getpid(), seconds
+        self.owner, self.seconds, self.calls = os.getpid(), seconds, calls
         self._data: dict[int, object] = {}  # by number: those that the process has
         self._sent = 0
         self._connection, theirs = Pipe()
@@ -126,7 +137,7 @@ class _Child:
         finally:
             theirs.close()
         self.end = weakref.finalize(self, _end, self._process, self._connection)
-        self._ask((code, seconds), _START)
+        self._ask((code, seconds if calls == 1 else None), _START)
 
     def outputs(self, data: object, rng: np.random.Generator, runs: int) -> tuple[Outputs, list[Shown]]:
         number = next((number for number, known in self._data.items() if known is data), None)
@@ -136,7 +147,8 @@ class _Child:
             if len(self._data) > _KEPT:
                 del self._data[min(self._data)]
             self._ask(("data", number, packed(data, "timeout")), _START)
-        answer: tuple[Outputs, list[Shown]] = self._ask(("draw", number, rng, runs), runs * self.seconds + _GRACE)
+        patience = runs * self.calls * self.seconds + _GRACE
+        answer: tuple[Outputs, list[Shown]] = self._ask(("draw", number, rng, runs), patience)
         return answer
 
     def _ask(self, request: object, patience: float) -> Any:
@@ -196,7 +208,7 @@ def _end(process: subprocess.Popen[bytes], connection: Connection) -> None:
 
 
 @frozen(eq=False)
-class _Timed:
+class Timed:
     """Calls that end this process when they take too long."""
 
     call: Callable[..., Any]
@@ -244,7 +256,7 @@ def serve(number: int) -> NoReturn:
                 if target is None:
                     code, seconds = request
                     target = pickle.loads(code)
-                    target = evolve(target, call=_Timed(target.call, seconds))
+                    target = target if seconds is None else evolve(target, call=Timed(target.call, seconds))
                 elif request[0] == "data":
                     data[request[1]] = _Data.of(pickle.loads(request[2]))
                     if len(data) > _KEPT:

@@ -11,15 +11,16 @@ workers repeatedly is given up, and the others are finished (:meth:`Crew.survivo
 from __future__ import annotations
 
 import contextlib
+import io
 import pickle
 import sys
 import sysconfig
 import warnings
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 import attrs
@@ -261,7 +262,7 @@ def packed(function: Any, argument: str = "workers") -> bytes:
     for module in alone:
         cloudpickle.register_pickle_by_value(module)
     try:
-        found: bytes = cloudpickle.dumps(function)
+        found = _pickled(cloudpickle, function)
     except Exception as error:
         raise InvalidArgumentError(
             argument, type(error).__name__, f"needs a target and data that can be pickled ({error})", "leave it out"
@@ -270,6 +271,23 @@ def packed(function: Any, argument: str = "workers") -> bytes:
         for module in alone:
             cloudpickle.unregister_pickle_by_value(module)
     return found
+
+
+def _pickled(cloudpickle: Any, function: Any) -> bytes:
+    """Returns a pickled function with the names of its files, which tell places in code; cloudpickle omits them."""
+    plain, file = cloudpickle.CloudPickler, io.BytesIO()
+
+    def kept(found: CodeType) -> tuple[Any, ...]:
+        make, arguments = plain.dispatch_table[CodeType](found)[:2]
+        return _with_file, (found.co_filename, make, arguments)
+
+    table = {"dispatch_table": ChainMap({CodeType: kept}, plain.dispatch_table)}  # read when a pickler is made
+    type("Pickler", (plain,), table)(file).dump(function)
+    return file.getvalue()
+
+
+def _with_file(file: str, make: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
+    return make(*arguments).replace(co_filename=file)
 
 
 def _modules(value: Any, depth: int = 6) -> set[str]:

@@ -25,6 +25,7 @@ from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.validate import array, integer, items, real
 from hockeystick.audits.claims.claim import Claim
+from hockeystick.audits.drawing.own_process import limited
 from hockeystick.audits.drawing.unchanged_data import Unchanged
 from hockeystick.audits.drawing.warnings_once import once
 from hockeystick.audits.fixed_sample import audit
@@ -345,6 +346,7 @@ def audit_membership(
     attack: Literal["loss", "logit"] | Comparison | Score = "loss",
     shadows: int = 64,
     rng: int | np.random.Generator | None = None,
+    timeout: float | None = None,
     **options: Any,
 ) -> Verdict:
     """Audits a training algorithm by membership inference: trains ``samples`` models on each of two data sets.
@@ -359,11 +361,14 @@ def audit_membership(
         logit with that under shadow models; or a callable ``score(model)``.
       shadows: number of shadow models for each data set, for attacks that compare; the audit does not use them.
       rng: a seed, or a generator that draws one; default: a fresh seed.
+      timeout: seconds that one training with its score may take, of shadows too; see :func:`hockeystick.audits.audit`.
+        The training function, the score and the data must be such that they can be pickled. Default: no limit.
       options: further arguments of :func:`hockeystick.audits.audit`, such as ``confidence`` and ``progress``.
 
     Raises:
       InvalidArgumentError: an argument is outside its domain; nothing was trained.
-      TargetError: training or scoring raised.
+      TargetError: training or scoring raised, took longer than ``timeout``, or would have ended the program.
+      MissingExtraError: ``timeout`` without cloudpickle.
 
     Example:
       >>> import hockeystick as hs
@@ -391,8 +396,9 @@ def audit_membership(
     if attack in ("lira", "lira-offline", "difference"):
         count = integer("shadows", shadows, low=2)
         unchanged = Unchanged((neighbours.d0, neighbours.d1))
+        shadow = limited(Target.of(target), timeout)
         trained = [
-            np.array(_drawn(Target.of(target), data, child_seed(seed, _SHADOWS), side, count))
+            np.array(_drawn(shadow, data, child_seed(seed, _SHADOWS), side, count))
             for side, data in enumerate(neighbours)
         ]
         unchanged.check()
@@ -405,6 +411,7 @@ def audit_membership(
         neighbours=(neighbours.d0, neighbours.d1),
         samples=samples,
         rng=child_seed(seed, _AUDIT),
+        timeout=timeout,
         **options,
     )
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
+from hockeystick.audits.drawing.own_process import OwnProcess, Timed, checked_timeout
+from hockeystick.audits.drawing.workers import packed
 from hockeystick.audits.replay.comparison import Claimed, Compared, Ran, compare
 from hockeystick.audits.replay.generator import RecordingGenerator
 from hockeystick.audits.replay.noisy import Noisy
@@ -41,6 +43,7 @@ PATHS = 20
 
 _SPREADS = (1.0, 1.0, 4.0, 1.0, 16.0)  # of additive noise for pure claims: the tails have positive densities, too
 _AT_LEAST = 6  # paths, of which each may show that answers do not stand in fixed places of the output
+_CALLS = 10  # of the algorithm on one path, at most: each run may be repeated once
 _OWN = "two runs on one data set with the same answers differ: there is randomness that does not come from rng"
 
 
@@ -55,6 +58,7 @@ def replay(
     paths: int = PATHS,
     rng: Any = None,
     seed: int | None = None,
+    timeout: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ReplayVerdict:
     """Records an algorithm on ``d0`` and replays it on ``d1``, with the same answers of all mechanisms; in both orders.
@@ -76,12 +80,16 @@ def replay(
       epsilon, delta: the claim.
       paths: number of paths in each order.
       rng: None, a seed or a numpy generator. ``seed`` is another name for a seed.
+      timeout: seconds that one run of the algorithm may take. The replay then runs in a process of its own, which is
+        ended where a run hangs or crashes, as in :func:`hockeystick.audits.audit`. Default: no limit, in this process.
       progress: is called with the number of finished paths and of all.
 
     Raises:
       InvalidArgumentError: an argument is out of its domain.
       InvalidDataError: a data set can't be copied, or was changed in place.
-      TargetError: the algorithm raised on the data set on which it was recorded.
+      TargetError: the algorithm raised on the data set on which it was recorded, took longer than ``timeout``, or would
+        have ended the program.
+      MissingExtraError: ``timeout`` without cloudpickle.
 
     Example:
       >>> import numpy as np
@@ -99,43 +107,90 @@ def replay(
     if rng is not None and seed is not None:
         raise InvalidArgumentError("seed", seed, "is given beside rng", "give one of them")
     root = known_seed(seed if rng is None else rng)
-    started = time.process_time()
-    session = _Session(_callable(algorithm), (d0, d1), claim, root)
+    limit = None if timeout is None else checked_timeout(timeout)
+    session = _Session(_callable(algorithm), (d0, d1), claim, root, limit)
+    answer: Callable[[_Request], Any] = session.answer
+    if limit is not None:
+        code = packed(Target(session.answer, vectorised=False), "timeout")
+        answer = _Elsewhere(OwnProcess(code, limit, _CALLS))
     done = 0
     for number in range(1, count + 1):
+        violated = False
         for side in (0, 1):
-            session.path(number, side)
+            violated = answer((number, side))
             done += 1
             if progress is not None:
                 progress(done, 2 * count)
-        if number >= _AT_LEAST and any(finding.outcome == "violation" for finding in session.findings):
+        if number >= _AT_LEAST and violated:
             break
-    return session.verdict(number, time.process_time() - started)
+    found: ReplayVerdict = answer((number, None))
+    return found
+
+
+@frozen(eq=False)
+class _Elsewhere:
+    """A session in another process."""
+
+    process: OwnProcess
+
+    def __call__(self, request: _Request) -> Any:
+        outputs = self.process(request, np.random.default_rng(0), 1)
+        if outputs.error is not None:
+            raise outputs.error
+        return outputs.found[0]
 
 
 def _callable(algorithm: Any) -> Callable[[Any, Any], Any]:
     target = Target.of(algorithm)
     if not target.vectorised:
         return target.call
-    if callable(getattr(algorithm, "simulate", None)):  # looked up anew, as calls of it are recorded
-        return lambda data, rng: algorithm.simulate(data, rng, 1)[0]
-    return lambda data, rng: target.call(data, rng, 1)[0]
+    return _OneRun(algorithm if callable(getattr(algorithm, "simulate", None)) else target.call)
+
+
+@frozen(eq=False)
+class _OneRun:
+    """One run of an algorithm that draws many at once."""
+
+    algorithm: Any
+
+    def __call__(self, data: Any, rng: Any) -> Any:
+        simulate = getattr(self.algorithm, "simulate", None)  # looked up anew, as calls of it are recorded
+        return (self.algorithm if simulate is None else simulate)(data, rng, 1)[0]
+
+
+_Request = tuple[int, int | None]
 
 
 @define
 class _Session:
-    """A replay in progress."""
+    """A replay in progress.
+
+    Attributes:
+      limit: the seconds that one run may take, in a process of its own; None for no limit.
+    """
 
     call: Callable[[Any, Any], Any]
     data: tuple[Any, Any]
     claim: Claimed
     seed: int
+    limit: float | None = None
     findings: list[ReplayFinding] = field(factory=list)
     met: dict[tuple[str, str], MechanismMet] = field(factory=dict)
     shown: dict[int, set[str]] = field(factory=dict)  # for each answer the places that showed it on all paths
     calls: int = 0
     dearest: Compared | None = None
     unpriced: bool = False
+    seconds: float = 0.0
+
+    def answer(self, request: _Request, _: object = None) -> Any:
+        """Follows the path (number, side), and returns whether any was a violation; for (paths, None), the verdict."""
+        number, side = request
+        if side is None:
+            return self.verdict(number)
+        started = time.process_time()
+        self.path(number, side)
+        self.seconds += time.process_time() - started
+        return any(finding.outcome == "violation" for finding in self.findings)
 
     def path(self, number: int, side: int) -> None:
         """Follows one path, recorded on the data set of ``side``."""
@@ -179,9 +234,10 @@ class _Session:
         before = list(leaves(data))
         diverged, output = False, None
         found: list[Leaf] | None
+        run = run_algorithm if self.limit is None else Timed(run_algorithm, self.limit)
         try:
             with watched(tape), ends_refused():
-                output = strip(run_algorithm(self.call, data, RecordingGenerator(tape)), Noisy._see)
+                output = strip(run(self.call, data, RecordingGenerator(tape)), Noisy._see)
             found = None
         except Diverged:
             diverged, found = True, []
@@ -236,7 +292,7 @@ class _Session:
             if found.price.epsilon > dearest:
                 self.dearest = found
 
-    def verdict(self, paths: int, seconds: float) -> ReplayVerdict:
+    def verdict(self, paths: int) -> ReplayVerdict:
         """Returns the verdict on all paths."""
         moving = any(not places for places in self.shown.values())
         every = [_unproved(finding) if moving else finding for finding in self.findings]
@@ -254,7 +310,7 @@ class _Session:
             paths=paths,
             calls=self.calls,
             seed=self.seed,
-            seconds=seconds,
+            seconds=self.seconds,
             graph=price.graph if price is not None and finite else None,
             warnings=tuple(self._warnings(met)),
         )

@@ -170,7 +170,7 @@ class PrivacyReplay(_OfTest["ReplayVerdict"]):
     @classmethod
     def _claim_of(cls, item: pytest.Item) -> Claim | None:
         marker = item.get_closest_marker("privacy_replay")
-        return _marked(item) if marker is None else _claim(marker)
+        return _marked(item) if marker is None else _claim(marker, "timeout")
 
     def __call__(
         self,
@@ -191,7 +191,7 @@ class PrivacyReplay(_OfTest["ReplayVerdict"]):
           certify: Whether the test fails, too, if the recorded calls do not show the claim to hold ("not certified").
             A replay that can't follow the target ("not covered") is a warning.
           seed: The seed of the paths; by default derived from the test's name.
-          options: Further arguments of :func:`hockeystick.replay`.
+          options: Further arguments of :func:`hockeystick.replay`; ``timeout`` by default as the marker says.
 
         Returns:
           The verdict, for further assertions.
@@ -313,7 +313,7 @@ def _replay(
         epsilon=stated.epsilon,
         delta=stated.delta,
         seed=stable_seed(item, call) if seed is None else seed,
-        **options,
+        **_timeout(item, REPLAY) | options,
     )
     item.user_properties.append((REPLAY, verdict.to_json()))
     if verdict.violated or (certify and verdict.outcome == "not certified"):
@@ -331,9 +331,9 @@ def _replays(item: pytest.Item) -> bool:
     return marker is not None and marker.kwargs.get("replay") is True
 
 
-def _timeout(item: pytest.Item) -> dict[str, Any]:
-    """Returns the time limit of a call, which the marker may state."""
-    marker = item.get_closest_marker("privacy")
+def _timeout(item: pytest.Item, *markers: str) -> dict[str, Any]:
+    """Returns the time limit of a call, which the first of these markers may state, or else ``privacy``."""
+    marker = next((found for name in (*markers, "privacy") if (found := item.get_closest_marker(name))), None)
     return {} if marker is None or "timeout" not in marker.kwargs else {"timeout": marker.kwargs["timeout"]}
 
 

@@ -114,7 +114,8 @@ def run(patterns: tuple[str, ...], **given: Any) -> int:
       0  no correct case was refuted, and all broken cases were that had the
          number of samples they state
       1  otherwise
-      2  could not run
+      2  could not run, or a case has no verdict: its target failed, or ended
+         its worker; all other cases were audited
     """
     from hockeystick.accounting.errors import InvalidArgumentError
 
@@ -164,9 +165,10 @@ def _audit(
     from hockeystick.accounting.files.result_files import write_atomically
     from hockeystick.audits.catalogue.run import run_catalogue
     from hockeystick.audits.drawing.workers import WorkerError, Workers
+    from hockeystick.audits.targets.calling import TargetError
 
     interrupted, json_path = False, files.paths.get("json")
-    lost: WorkerError | None = None
+    lost: WorkerError | TargetError | None = None
     here, order = Workers(**_names(workers)).here, {name: place for place, name in enumerate(plan.cases)}
     with Progress() as progress:
 
@@ -197,7 +199,7 @@ def _audit(
                         write_atomically(json_path, _to_json(plan, done))
         except KeyboardInterrupt:
             interrupted = True
-        except WorkerError as error:
+        except (WorkerError, TargetError) as error:
             lost = error
     deliver(files, _content(plan, done), shown=(table(done), summary(plan, done)))
     if json_path is not None and json_path.is_file():

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from hockeystick._cli.frame.audit_options import auditing, new_seed, point_options, target_argument
+from hockeystick._cli.frame.audit_options import auditing, new_seed, point_options, target_argument, timeout_option
 from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.option_types import Count, DataText
 from hockeystick._cli.frame.shared_options import option, output_options
@@ -22,6 +22,10 @@ _STATUS = {"agrees": 0, "violation": 1, "not certified": 2, "not covered": 2}
 @point_options()
 @option("--paths N", Count(1), "Number of recorded paths in each order of the data sets. Default: 20.")
 @option("--seed S", Count(0, None), "The seed of the paths. Default: a new one, which the report shows.")
+@timeout_option(
+    "Seconds that one run of the function may take. The replay then runs in a process of its own, which is ended. "
+    "Default: no limit."
+)
 @click.option("--traceback", "full", is_flag=True, help="Show the whole traceback of an error in the target.")
 @output_options()
 def replay_command(target: str, d0: str, d1: str, **given: Any) -> int:
@@ -48,7 +52,8 @@ def replay_command(target: str, d0: str, d1: str, **given: Any) -> int:
       1  violation: a proof for this pair; the report names file and line
       2  not certified: the calls cost more than is claimed, or differ, without a proof
       2  not covered: the function draws randomness that a replay can't follow
-      2  could not run: unusable input, or the function raised an error
+      2  could not run: unusable input, or the function raised an error, ended
+         the program, or took longer than --timeout
 
     Prints of the function go to the standard error stream. In the JSON an infinite number is the string "inf".
     """
@@ -68,6 +73,7 @@ def replay_command(target: str, d0: str, d1: str, **given: Any) -> int:
             delta=given["delta"],
             paths=given["paths"] or PATHS,
             seed=new_seed(given["seed"]),
+            timeout=given["timeout"],
             progress=lambda done, total: progress(f"replaying {target}", done / total),
         )
     result = replay_result(verdict, target=target, d0=d0, d1=d1)

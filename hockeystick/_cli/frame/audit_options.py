@@ -63,11 +63,9 @@ def verdict_options(samples: str) -> Callable[[Command], Command]:
             "The classifiers that score outputs of several numbers. Default: auto.",
         ),
         worker_options("Number of processes that draw outputs; -1: one per core. Default: 1."),
-        option(
-            "--timeout S",
-            Real(0.0, low_open=True),
+        timeout_option(
             "Seconds that one call of the function, start of the program, or answer may take. The function then runs "
-            "in a process of its own, which is ended. Default: no limit; 60 for --command and --url.",
+            "in a process of its own, which is ended. Default: no limit; 60 for --command and --url."
         ),
         option(
             "--checkpoint FILE",
@@ -77,6 +75,11 @@ def verdict_options(samples: str) -> Callable[[Command], Command]:
         click.option("--traceback", "full", is_flag=True, help="Show the whole traceback of an error in the target."),
         output_options(),
     )
+
+
+def timeout_option(words: str) -> Callable[[Command], Command]:
+    """``--timeout``; None by default."""
+    return option("--timeout S", Real(0.0, low_open=True), words)
 
 
 def drawing_options(samples: str, confidence: str) -> Callable[[Command], Command]:

@@ -104,6 +104,45 @@ def test_a_defect_of_a_case_ends_the_run_there_too() -> None:
         list(run_catalogue([case("fine"), case("bad", raises)], rng=1, workers=2, backend="threading"))
 
 
+def leaves(data: float, rng: np.random.Generator, runs: int) -> Any:
+    os._exit(0)
+
+
+def exits(data: float, rng: np.random.Generator, runs: int) -> Any:
+    raise SystemExit(0)
+
+
+def closes(data: float, rng: np.random.Generator, runs: int) -> Any:
+    raise GeneratorExit
+
+
+def unbuilt(name: str) -> Case:
+    def build() -> Subject:
+        os._exit(0)
+
+    return Case(name=name, build=build, broken=False, samples=500)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("hands", [{}, {"workers": 2}, {"workers": 2, "backend": "threading"}])
+def test_only_the_cases_that_end_the_program_are_lost(hands: dict[str, Any]) -> None:
+    sound = [case("fine"), case("also fine")]
+    failing = [case("leaves", leaves), case("exits", exits), case("closes", closes), unbuilt("unbuilt")]
+    found: list[CaseResult] = []
+    with pytest.raises(TargetError) as error:
+        for result in run_catalogue([failing[0], sound[0], *failing[1:], sound[1]], rng=5, **hands):
+            found.append(result)
+    assert str(error.value).startswith("no verdict on 4 of the cases: closes: target raised GeneratorExit")
+    for told in (
+        "exits: target raised SystemExit",
+        "leaves: target called os._exit(0)",
+        "unbuilt: target called os._e",
+    ):
+        assert told in str(error.value)
+    six = run_catalogue([*sound, *(case(f"case {i}") for i in range(4))], rng=5)
+    assert plain(found) == {name: one for name, one in plain(six).items() if "fine" in name}
+
+
 @pytest.mark.parametrize(
     ("hands", "named"),
     [({"workers": 0}, "workers"), ({"backend": ""}, "backend"), ({"workers": 2, "address": "tcp://x"}, "address")],

@@ -106,6 +106,8 @@ def test_a_call_that_hangs_ends_every_audit(target: Any) -> None:
     adjacency = hs.accounting.Adjacency.REPLACE_ONE
     with pytest.raises(TargetEndedError, match=late):
         search_neighbours(target, hs.audits.Answers(), hs.Claim(1.0), adjacency=adjacency, timeout=SHORT)
+    with pytest.raises(TargetEndedError, match=late):
+        hs.replay(target, 0.0, 1.0, epsilon=1.0, timeout=SHORT)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +121,66 @@ def test_a_call_that_hangs_ends_every_audit(target: Any) -> None:
 def test_a_call_that_ends_its_process_ends_the_audit(target: Any, told: str) -> None:
     with pytest.raises(TargetError, match=told):
         tried(target, LONG)
+
+
+class Total:
+    """A mechanism that draws many runs."""
+
+    def simulate(self, data: list[float], rng: np.random.Generator, runs: int) -> Any:
+        return hs.mechanisms.Laplace(scale=0.5).simulate(float(sum(data)), rng, runs)
+
+
+def slipping(data: list[float], rng: np.random.Generator) -> Any:
+    noisy = hs.mechanisms.Laplace(200.0, sensitivity=100.0).simulate(np.clip(data, 0, 103).sum(), rng, 1)
+    return noisy[0]
+
+
+def raising(data: list[float], rng: np.random.Generator) -> Any:
+    raise ValueError(data)
+
+
+@pytest.mark.parametrize("algorithm", [slipping, Total(), lambda x, rng: sum(x) + rng.laplace()])
+def test_a_limit_that_is_kept_changes_no_replay(algorithm: Any) -> None:
+    def replayed(timeout: float | None) -> dict[str, Any]:
+        found = hs.replay(algorithm, [30.0, 52.0, 110.0], [30.0, 52.0], epsilon=0.5, seed=1, timeout=timeout)
+        return {name: value for name, value in found.to_dict().items() if name != "seconds"}
+
+    here = replayed(None)
+    assert replayed(LONG) == here
+    assert here["outcome"] == "violation"
+    assert "test_own_process.py" in here["mechanisms"][0]["where"]  # files keep their names in the other process
+
+
+def test_an_algorithm_that_fails_fails_its_replay() -> None:
+    with pytest.raises(TargetError, match=r"raised ValueError on d0 at .*test_own_process.py"):
+        hs.replay(raising, [1.0], [2.0], epsilon=1.0, timeout=LONG)
+    with pytest.raises(TargetEndedError, match="SIGSEGV"):
+        hs.replay(crashing, 0.0, 1.0, epsilon=1.0, timeout=LONG)
+    with pytest.raises(hs.InvalidDataError, match="d0"):
+        hs.replay(growing, [1], [1, 2], epsilon=1.0, timeout=LONG)
+    with pytest.raises(InvalidArgumentError, match="^timeout=-1"):
+        hs.replay(single, 0.0, 1.0, epsilon=1.0, timeout=-1)
+
+
+def test_trainings_that_hang_end_an_audit_of_membership_also_those_of_shadows() -> None:
+    canary = hs.audits.Examples([[1.0]])
+    pair = hs.audits.membership_pair(hs.audits.Examples([[0.0], [0.0]]), canary)
+
+    def summed(examples: hs.audits.Examples, rng: np.random.Generator) -> float:
+        return float(examples.features.sum() + rng.laplace(scale=0.5))
+
+    def hangs(examples: Any, rng: np.random.Generator) -> float:
+        time.sleep(1000)
+        return 0.0
+
+    def audited(train: Any, attack: Any, timeout: float | None) -> Verdict:
+        options: dict[str, Any] = {"samples": 200, "rng": 1, "attack": attack, "timeout": timeout}
+        return hs.audits.audit_membership(train, canary, pair, hs.Claim(0.5), **options)
+
+    assert result(audited(summed, float, LONG)) == result(audited(summed, float, None))
+    for attack in ("loss", "lira"):
+        with pytest.raises(TargetEndedError, match="took longer than 2 s"):
+            audited(hangs, attack, SHORT)
 
 
 def test_a_target_that_changes_its_input_is_noticed_in_the_other_process() -> None:

@@ -118,6 +118,30 @@ def test_an_audit_may_be_preceded_by_a_replay(pytester: pytest.Pytester) -> None
         found.stdout.fnmatch_lines([f"*_ {name} _*", "privacy replay: violation: *", f"FAILED *::{name} - *"])
 
 
+@pytest.mark.statistical
+def test_markers_limit_the_time_of_a_run(pytester: pytest.Pytester) -> None:
+    found = project(
+        pytester,
+        """
+    def waits(x, rng):
+        import time
+        time.sleep(1000)
+
+    @pytest.mark.privacy_replay(epsilon=1.0, timeout=0.5)
+    def test_replay(privacy_replay):
+        privacy_replay(waits, neighbours=PAIR)
+
+    @pytest.mark.privacy(epsilon=1.0, replay=True, timeout=0.5)
+    def test_audit(privacy_audit):
+        privacy_audit(waits, neighbours=PAIR)
+    """,
+    )
+
+    found.assert_outcomes(failed=2)
+    for name in ("test_replay", "test_audit"):
+        found.stdout.fnmatch_lines([f"*_ {name} _*", "*took longer than 0.5 s in one call*"])
+
+
 def test_a_mechanism_brings_its_own_neighbours_and_a_claim_may_be_given(pytester: pytest.Pytester) -> None:
     found = project(
         pytester,

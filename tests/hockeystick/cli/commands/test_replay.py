@@ -98,9 +98,19 @@ def test_an_error_in_the_target_is_one_line_without_data() -> None:
     assert "records [1, 2, 3]" in run("replay", "replayed:raises", *PAIR, "--traceback").stderr
 
 
+@pytest.mark.statistical
+def test_a_run_that_takes_too_long_has_no_verdict(folder: Path) -> None:
+    (folder / "slow.py").write_text("import time\n\n\ndef waits(data, rng):\n    time.sleep(1000)\n")
+
+    assert_refused(run("replay", "slow:waits", *PAIR, "--timeout", "0.5"), "took longer than 0.5 s in one call")
+    kept = run("replay", "replayed.py:slipped", *PAIR, "--timeout", "600")
+    assert kept.exit_code == 1 and "replayed.py:9" in kept.stdout
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
+        (("replayed:correct", *PAIR, "--timeout", "0"), "--timeout"),
         (("replayed:correct", "--d0", "[1]", "--epsilon", "1"), "--d1"),
         (("replayed:correct", "--d0", "[1]", "--d1", "[]"), "--epsilon"),
         (("replayed:missing", *PAIR), "missing"),
