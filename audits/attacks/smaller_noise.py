@@ -25,7 +25,8 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.outputs.reading import Layout, Table
 from hockeystick.audits.targets.target_features import VALUE
 
-_LEAST = 500  # outputs of each data set: fewer fit many laws
+_LEAST = 100  # outputs of each data set
+_MANY = 500  # fewer fit many laws, and the hint says how few they are
 _MOST = 1 << 17
 _FARTHEST = 1.1  # difference of the distribution functions, in 1/sqrt(n)
 _ERRORS = 4.0
@@ -38,7 +39,7 @@ def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: 
     """Returns a sentence on the noise, or "" if nothing fits.
 
     Args:
-      tables: outputs of both data sets that chose the event.
+      tables: outputs of both data sets; of a fixed sample, those that chose the event.
       layouts: the layouts of the outputs.
       claim: the claim, which was refuted.
     """
@@ -66,9 +67,10 @@ def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: 
     if not 0 < ratio * math.exp(_ERRORS * error) < 1:
         return ""
     name = f"Laplace noise of scale {scale:.3g}" if pure else f"Gaussian noise of standard deviation {scale:.3g}"
+    few = f"as far as {n} outputs of each data set tell, " if n < _MANY else ""
     return (
-        f"the outputs look like {name} around centres {distance:.3g} apart, as if the noise were {_times(ratio)} what "
-        f"the claim needs or the sensitivity {_times(1 / ratio)} what was assumed"
+        f"{few}the outputs look like {name} around centres {distance:.3g} apart, as if the noise were {_times(ratio)} "
+        f"what the claim needs or the sensitivity {_times(1 / ratio)} what was assumed"
     )
 
 

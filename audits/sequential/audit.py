@@ -17,6 +17,7 @@ from hockeystick._guess.arguments import guessing
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import integer, real
+from hockeystick.audits.attacks.smaller_noise import noise_hint
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.drawing.draws import Progress
 from hockeystick.audits.drawing.late_nones import LateNones, Values
@@ -42,6 +43,7 @@ from hockeystick.audits.targets.calling import (
 )
 from hockeystick.audits.targets.data_sizes import check_sizes
 from hockeystick.audits.targets.statistic import LIKELIHOOD_RATIO, Look
+from hockeystick.audits.verdicts.pairs import in_short
 from hockeystick.audits.verdicts.verdict import CONSTANT
 
 MOST_SAMPLES = 100_000
@@ -152,6 +154,7 @@ class Run:
     lower: bool = True
     source: object = None
     timeout: float | None = None
+    plain: bool = True  # whether the target's own outputs are read, and no statistic of them
     game: Game = field(init=False)
     events: Events | None = field(default=None, init=False)
     _memory: Memory = field(init=False)
@@ -188,11 +191,12 @@ class Run:
         seed, called = known_seed(rng), Target.of(target, catch=exceptions_as_output)
         data = neighbour_pair(target, neighbours)
         check_sizes(data, claim, target)
+        plain = events is None
         if isinstance(events, str) and events == LIKELIHOOD_RATIO:
             called = Look.of(events, target, data).through(called)
             events = None
         given, called = GivenEvents.of(events), limited(called, timeout)
-        return cls(called, data, read_claim, alpha, most, seed, given, spacing, lower, target, timeout)
+        return cls(called, data, read_claim, alpha, most, seed, given, spacing, lower, target, timeout, plain)
 
     def play(self, carried: Carried | None = None, progress: Progress | None = None) -> SequentialVerdict:
         """Returns the verdict after :meth:`bet`."""
@@ -314,6 +318,7 @@ class Run:
         blind = detectable > max(2 * epsilon, epsilon + 0.1)
         event, direction = game.event(role)
         p, q = game.frequencies(role)
+        count_p, count_q, trials = game.counts(role)
         repeated = repeats(self.source, self.data[0], self.seed, catch=self.target.catch, timeout=self.timeout)
         constant = self._value is not None
         return SequentialVerdict(
@@ -339,7 +344,16 @@ class Run:
             + (CONSTANT,) * constant
             + (("d0 and d1 are equal: no event can distinguish them",) if equal_data(*self.data) else ()),
             constant=constant,
+            count_p=count_p,
+            count_q=count_q,
+            trials=trials,
+            event_exact=game.words(event, exact=True),
+            hint=self._hint() if refuted else "",
+            data=tuple(map(in_short, self.data)),
         )
+
+    def _hint(self) -> str:
+        return noise_hint(self._memory.joined(), tuple(self._memory.book.layouts), self.claim) if self.plain else ""
 
     def _lower(self, refuted: bool) -> float:
         """Returns the highest step of the ladder up to which all steps were refuted."""

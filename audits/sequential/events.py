@@ -23,6 +23,7 @@ from hockeystick.accounting.validate import items
 from hockeystick.audits.attacks.partitions import Evidence, real_partitions
 from hockeystick.audits.outputs.cells import Intervals, Partition, as_seen
 from hockeystick.audits.outputs.reading import Codebook, Layout, Table
+from hockeystick.audits.sequential.verdict import SCORE
 from hockeystick.audits.targets.calling import TargetError
 
 LEVELS = np.array([0.002, 0.008, 0.025, 0.06, 0.12, 0.2, 0.3, 0.4, 0.5, 0.65])  # shares of all outputs in front
@@ -67,8 +68,8 @@ class Events(Protocol):
         """Returns the cell of each output of a batch in each of ``cuts``, shape (cuts, runs)."""
         ...
 
-    def words(self, event: int) -> str:
-        """Describes an event."""
+    def words(self, event: int, *, exact: bool = False) -> str:
+        """Describes an event, with all digits of its numbers if ``exact``."""
         ...
 
 
@@ -102,7 +103,7 @@ class FixedEvents:
         counts = np.stack([side.sum(axis=1) for side in batch], axis=1)
         return FixedEvents(self.names, self.counts + counts, self.trials + batch[0].shape[1])
 
-    def words(self, event: int) -> str:
+    def words(self, event: int, *, exact: bool = False) -> str:
         return self.names[event]
 
 
@@ -148,15 +149,15 @@ class LearnedEvents:
         seen = as_seen([one.view for one in partitions], batch, self.layouts, self.grid)
         return [one.index(*own) for one, own in zip(partitions, seen, strict=True)]
 
-    def words(self, event: int) -> str:
+    def words(self, event: int, *, exact: bool = False) -> str:
         for own in self.fronts:
             if event < len(own.plain):
-                return own.partition.words(own.plain[event])
+                return own.partition.words(own.plain[event], exact=exact)
             event -= len(own.plain)
         for own in self.fronts:
             if event < len(own.graded) // GRADES:
                 top = own.graded[(event + 1) * GRADES - 1]
-                return f"a score in [0, 1], largest if {own.partition.words(top)}"
+                return f"{SCORE}, largest if {own.partition.words(top, exact=exact)}"
             event -= len(own.graded) // GRADES
         raise AssertionError(event)
 
@@ -178,9 +179,13 @@ class Memory:
             while len(own) > 1 and sum(t.runs for t in own[1:]) >= most:
                 own.pop(0)
 
+    def joined(self) -> tuple[Table, Table]:
+        """Returns the outputs so far."""
+        return Table.join(self.tables[0]), Table.join(self.tables[1])
+
     def learn(self, before: LearnedEvents | None = None) -> LearnedEvents:
         """Returns events and cells learned from the outputs so far; ``before`` keeps its events and gets new cells."""
-        joined = Table.join(self.tables[0]), Table.join(self.tables[1])
+        joined = self.joined()
         evidence = Evidence.of(joined, tuple(self.book.layouts), self.grid)
         found = [(p, evidence.tally(p)) for p in real_partitions(evidence)]
         found.sort(key=lambda pair: -_separation(pair[1]))

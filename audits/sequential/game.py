@@ -274,10 +274,22 @@ class Game:
             return role % plain, role // plain
         return plain + (role - 2 * plain) % graded, (role - 2 * plain) // graded
 
-    def words(self, event: int) -> str:
-        """Describes an event."""
+    def words(self, event: int, *, exact: bool = False) -> str:
+        """Describes an event, with all digits of its numbers if ``exact``."""
         assert self._events is not None
-        return self._events.words(event)
+        return self._events.words(event, exact=exact)
+
+    def counts(self, role: int) -> tuple[int, int, int]:
+        """Returns the counts of a role's event on the likelier data set and on the other, and of outputs of each.
+
+        They are of the outputs that chose the event; a score is counted where it is largest.
+        """
+        assert self._events is not None
+        event, direction = self.event(role)
+        plain = len(self._events.counts) - GRADES * self._events.graded
+        row = event if event < plain else plain + (event - plain + 1) * GRADES - 1
+        found = self._events.counts[row]
+        return int(found[direction]), int(found[1 - direction]), self._events.trials
 
     def frequencies(self, role: int) -> tuple[float, float]:
         """Returns the share of outputs in a role's event on the likelier data set and on the other."""

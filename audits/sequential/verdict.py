@@ -10,7 +10,18 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import visible
 from hockeystick.audits.verdicts import fields
-from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
+from hockeystick.audits.verdicts.common import (
+    SCHEMA_VERSION,
+    CommonVerdict,
+    Outcome,
+    counts_in_words,
+    data_in_words,
+    read_values,
+    versions,
+)
+
+SCORE = "a score in [0, 1]"
+"""Words with which an event begins that is a score."""
 
 
 @frozen
@@ -45,6 +56,13 @@ class SequentialVerdict(CommonVerdict):
       seconds: wall time.
       warnings: one sentence each.
       constant: whether all outputs were one and the same value, so that nothing was audited.
+      count_p, count_q: counts of the event on the likelier data set and on the other, in ``trials`` outputs each that
+        chose it, and outside the test. Of a score in [0, 1], the counts of its largest value.
+      trials: number of these outputs of each data set; 0 in files of earlier versions.
+      event_exact: the event with all digits of its numbers.
+      hint: a mistake that would explain the outputs of a refuted claim, in words; see
+        :mod:`hockeystick.audits.attacks.smaller_noise`. It is a guess, outside the test.
+      data: type and size of d0 and of d1.
       versions: versions of the libraries and of Python.
     """
 
@@ -69,10 +87,17 @@ class SequentialVerdict(CommonVerdict):
     warnings: tuple[str, ...] = ()
     versions: dict[str, str] = field(factory=lambda: dict(versions()), repr=False, hash=False)
     constant: bool = False
+    count_p: int = 0
+    count_q: int = 0
+    trials: int = 0
+    event_exact: str = field(default="", repr=False)
+    hint: str = ""
+    data: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns JSON-compatible values. An infinite ``detectable_epsilon`` is None."""
-        return {"schema": SCHEMA_VERSION, "kind": "sequential", "refuted": self.refuted, **self._plain_fields()}
+        plain = {**self._plain_fields(), "data": list(self.data)}
+        return {"schema": SCHEMA_VERSION, "kind": "sequential", "refuted": self.refuted, **plain}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> SequentialVerdict:
@@ -87,8 +112,10 @@ class SequentialVerdict(CommonVerdict):
             remedy = "give SequentialVerdict.to_dict()"
             raise InvalidArgumentError("schema", None, "is unknown to this version", remedy)
         stated = {name: value for name, value in plain.items() if name not in ("schema", "kind")}
-        values = read_values(stated, _FIELDS, optional=("constant",))
+        values = read_values(stated, _FIELDS, optional=_OPTIONAL)
         fields.at_most(values, "stopped_at", "samples")
+        for count in ("count_p", "count_q") if "trials" in values else ():
+            fields.at_most(values, count, "trials")
         return cls(**values)
 
     def summary(self) -> str:
@@ -99,14 +126,25 @@ class SequentialVerdict(CommonVerdict):
         lines = [
             f"{what} (false alarms: at most {self.alpha:g}, whenever it stops)",
             f"wealth against the claim reached e^{self.log_wealth:.4g} of e^{math.log(1 / self.alpha):.4g}",
+            *data_in_words(self.data),
             f"event: {self.event}",
-            f"happened in {self.frequency_p:.4g} of the outputs on {first}, {self.frequency_q:.4g} on {second}; "
-            f"tested at ({self.epsilon_tested:g}, {self.delta_tested:g})",
+            f"{self._event_in_words(first, second)}; tested at ({self.epsilon_tested:g}, {self.delta_tested:g})",
+            *([f"hint: {self.hint}"] if self.hint else []),
             f"epsilon is at least {self.epsilon_lower:g} at delta={self.delta:g}; "
             f"the test finds {self._detectable_words()} through such an event with probability 0.9",
             f"{self.samples} samples from each data set, seed {self.seed}, {self.seconds:.2f} s",
         ]
         return "\n".join(map(visible, [*lines, *self._warning_lines()]))
+
+    def _event_in_words(self, first: str, second: str) -> str:
+        """Returns the counts of the event; also its mean for a score, and its shares in files of earlier versions."""
+        p, q = f"{self.frequency_p:.4g}", f"{self.frequency_q:.4g}"
+        if not self.trials:
+            return f"happened in {p} of the outputs on {first}, {q} on {second}"
+        counts = counts_in_words(first, second, self.count_p, self.count_q, self.trials)
+        if self.event.startswith(SCORE):
+            return f"its mean is {p} on {first}, {q} on {second}; it is largest where that {counts}"
+        return counts
 
 
 _FIELDS: dict[str, fields.Check] = {
@@ -117,4 +155,9 @@ _FIELDS: dict[str, fields.Check] = {
     "frequency_p": fields.share,
     "frequency_q": fields.share,
     "constant": fields.truth,
+    **dict.fromkeys(("count_p", "count_q", "trials"), fields.count),
+    **dict.fromkeys(("event_exact", "hint"), fields.words),
+    "data": fields.sentences,
 }
+
+_OPTIONAL = ("constant", "count_p", "count_q", "trials", "event_exact", "hint", "data")

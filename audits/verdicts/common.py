@@ -150,3 +150,21 @@ def read_values(
     if values.pop("refuted", refuted := values["outcome"] == "refuted") != refuted:
         raise InvalidArgumentError("refuted", plain["refuted"], f'contradicts the outcome "{values["outcome"]}"')
     return values
+
+
+def data_in_words(data: tuple[str, ...]) -> list[str]:
+    """Returns the line that tells types and sizes of d0 and d1; none for verdicts of earlier versions."""
+    return [", ".join(f"d{i}: {one}" for i, one in enumerate(data))] if data else []
+
+
+def counts_in_words(likelier: str, other: str, x: int, y: int, trials: int) -> str:
+    """Returns the counts of an event: "happened 9,812 of 10,000 times (98.1 %) on d0, 3,120 (31.2 %) on d1"."""
+    return (
+        f"happened {x:,} of {trials:,} times ({_percent(x, trials)}) on {likelier}, {y:,} ({_percent(y, trials)}) "
+        f"on {other}"
+    )
+
+
+def _percent(count: int, trials: int) -> str:
+    share = 100 * count / max(trials, 1)
+    return f"{share:.3g} %" if count in (0, trials) or 0.1 <= share <= 99.9 else f"{share:.6g} %"

@@ -16,7 +16,15 @@ from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.validate import one_of
 from hockeystick.audits.bounds.sample_limits import samples_to_detect
 from hockeystick.audits.verdicts import fields
-from hockeystick.audits.verdicts.common import SCHEMA_VERSION, CommonVerdict, Outcome, read_values, versions
+from hockeystick.audits.verdicts.common import (
+    SCHEMA_VERSION,
+    CommonVerdict,
+    Outcome,
+    counts_in_words,
+    data_in_words,
+    read_values,
+    versions,
+)
 from hockeystick.audits.verdicts.pairs import PairStanding, pairs_in_words, read_standings
 from hockeystick.audits.verdicts.pictures import plot_attack, plot_power
 
@@ -229,7 +237,7 @@ class Verdict(CommonVerdict):
         needed = [(factor, n) for factor, n in self.samples_to_detect() if math.isfinite(n)]
         lines = [
             f"{self._outcome_words(at)} (confidence {self.confidence:.10g})",
-            *(pairs_in_words(self.pair, self.pairs) or _data_in_words(self.data)),
+            *(pairs_in_words(self.pair, self.pairs) or data_in_words(self.data)),
             *(
                 [f"the data set was guessed for {self.guesses} outputs, {self.right_guesses} times rightly; last:"]
                 * bool(self.guesses)
@@ -360,23 +368,6 @@ def _rows(verdict: Verdict) -> list[tuple[str, str]]:
         ("samples", f"{verdict.samples:,}{stopped} from each data set; seed {verdict.seed}"),
         *(("warning", warning) for warning in verdict.warnings),
     ]
-
-
-def _data_in_words(data: tuple[str, ...]) -> list[str]:
-    return [", ".join(f"d{i}: {one}" for i, one in enumerate(data))] if data else []
-
-
-def counts_in_words(likelier: str, other: str, x: int, y: int, trials: int) -> str:
-    """Returns the counts of an event: "happened 9,812 of 10,000 times (98.1 %) on d0, 3,120 (31.2 %) on d1"."""
-    return (
-        f"happened {x:,} of {trials:,} times ({_percent(x, trials)}) on {likelier}, {y:,} ({_percent(y, trials)}) "
-        f"on {other}"
-    )
-
-
-def _percent(count: int, trials: int) -> str:
-    share = 100 * count / max(trials, 1)
-    return f"{share:.3g} %" if count in (0, trials) or 0.1 <= share <= 99.9 else f"{share:.6g} %"
 
 
 def _tradeoff(name: str, value: object) -> tuple[TradeoffPoint, ...]:

@@ -51,7 +51,18 @@ def _facts(result: Result) -> tuple[tuple[str, Cell], ...]:
             "shares",
             f"{result['frequency_p']:.4%} of the outputs on {likelier}, {result['frequency_q']:.4%} on {other}",
         ),
+        *_counts(result, likelier, other),
+        *((("hint", hint),) if (hint := result.get("hint")) else ()),
     )
+
+
+def _counts(result: Result, likelier: str, other: str) -> tuple[tuple[str, Cell], ...]:
+    """Returns the counts of the event; none in files of earlier versions."""
+    if not (trials := result.get("trials")):
+        return ()
+    from hockeystick.audits.verdicts.common import counts_in_words
+
+    return (("counts", counts_in_words(likelier, other, result["count_p"], result["count_q"], trials)),)
 
 
 def _recipe(result: Result) -> tuple[tuple[str, Cell], ...]:

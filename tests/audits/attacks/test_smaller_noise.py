@@ -85,8 +85,11 @@ def test_other_outputs_give_no_hint(law: Law, claim: Claim) -> None:
     assert not any(hint(law, claim, 4000, seed) for seed in range(3))
 
 
-def test_few_outputs_give_no_hint() -> None:
-    assert hint(laplace(0.25), PURE, 499) == ""
+def test_few_outputs_give_a_hint_that_tells_their_number_and_fewer_none() -> None:
+    few, many = hint(laplace(0.25), PURE, 499), hint(laplace(0.25), PURE, 500)
+    assert hint(laplace(0.25), PURE, 99) == ""
+    assert few.startswith("as far as 499 outputs of each data set tell, the outputs look like Laplace noise")
+    assert many.startswith("the outputs look like Laplace noise")
 
 
 @pytest.mark.statistical

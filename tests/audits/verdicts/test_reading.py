@@ -66,6 +66,12 @@ SEQUENTIAL = SequentialVerdict(
     detectable_epsilon=1.5,
     seed=7,
     seconds=0.5,
+    count_p=512,
+    count_q=256,
+    trials=1024,
+    event_exact="output < 0.5000000001",
+    hint="the outputs look like noise",
+    data=("list of 3", "list of 2"),
 )
 GRAPH = AccountantGraph().source("a").release("x", compose(Gaussian(2.0), (Laplace(3.0), 2)), reads=["a"], count=3)
 DESIGN = OneRunDesign.draw(12, rng=1)
@@ -229,12 +235,26 @@ def test_a_verdict_with_an_invalid_field_is_refused(field, value):
         Verdict.from_dict(VERDICT.to_dict() | {field: value})
 
 
-@pytest.mark.parametrize(("field", "value"), [("alpha", 0), ("log_wealth", math.inf), ("stopped_at", 5000)])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("alpha", 0),
+        ("log_wealth", math.inf),
+        ("stopped_at", 5000),
+        ("count_p", 1025),
+        ("count_q", 1025),
+        ("trials", 1.5),
+        ("event_exact", 1),
+        ("hint", None),
+        ("data", [1]),
+    ],
+)
 def test_a_sequential_verdict_with_an_invalid_field_is_refused(field, value):
     with pytest.raises(InvalidArgumentError, match=f"^{field}"):
         SequentialVerdict.from_dict(SEQUENTIAL.to_dict() | {field: value})
 
 
+LATER_SEQUENTIAL = {"constant", "versions", "count_p", "count_q", "trials", "event_exact", "hint", "data"}
 LATER = {"event_probability", "event_back", "count_back_p", "count_back_q", "versions"}
 LATER |= {"delta_lower", "planned", "level", "constant", "pair", "pairs"}
 LATER |= {"event_exact", "event_back_exact", "hint", "data"}
@@ -253,6 +273,19 @@ def test_every_field_of_a_verdict_is_needed_but_later_ones_and_what_follows_from
     else:
         with pytest.raises(InvalidArgumentError):
             Verdict.from_dict(plain)
+
+
+@pytest.mark.parametrize("field", sorted(SEQUENTIAL.to_dict()))
+def test_every_field_of_a_sequential_verdict_is_needed_but_later_ones_and_what_follows_from_others(field):
+    plain = SEQUENTIAL.to_dict()
+    del plain[field]
+    if field == "refuted":
+        assert SequentialVerdict.from_dict(plain) == SEQUENTIAL
+    elif field in LATER_SEQUENTIAL:
+        assert SequentialVerdict.from_dict(plain).event == SEQUENTIAL.event
+    else:
+        with pytest.raises(InvalidArgumentError):
+            SequentialVerdict.from_dict(plain)
 
 
 @pytest.mark.parametrize(
