@@ -41,7 +41,7 @@ from hockeystick.audits.drawing.workers import Workers
 from hockeystick.audits.outputs.cells import as_seen
 from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Table
-from hockeystick.audits.several_pairs import Pairs, Run, audit_pairs, given_pairs
+from hockeystick.audits.several_pairs import Pairs, Run, audit_pairs, claims_by_pair, given_pairs
 from hockeystick.audits.targets.calling import (
     Target,
     equal_data,
@@ -115,7 +115,9 @@ def audit(
         ``f(data, rng, runs)`` (a parameter named ``runs``, or three positional parameters without default) that returns
         outputs with the runs on the leading axis. A run is repeatable only if all randomness comes from ``rng``.
       claim: a :class:`Claim`, a pair (epsilon, delta), or a guarantee or event, whose whole curve is then tested
-        (:meth:`Claim.of`). Default: ``target.claim()``, or else the curve of ``target.event()``, stated at δ = 1e-6.
+        (:meth:`Claim.of`). Default: ``target.claim()``, or else the curve of ``target.event()``, stated at δ = 1e-6. Or
+        a list of claims, one for each of several pairs: of groups of several sizes, or of users with their own ε. The
+        null hypothesis is that all of them hold, and the verdict states the claim of the pair that was tested.
       neighbours: two data sets (d0, d1) that are neighbours under the claim's neighbouring relation. Their sizes alone
         are checked, if the claim or the target states a relation, as a guarantee does. Or a list of such pairs, which
         are audited together at one joint confidence level; the verdict names the pair that was tested. See
@@ -177,6 +179,7 @@ def audit(
       'consistent'
     """
     pairs = given_pairs(neighbours)
+    claims = claims_by_pair(claim, pairs)
     hindered = _hindered(
         method,
         samples if samples is not None else most_outputs(target),
@@ -186,17 +189,19 @@ def audit(
         bits=bits,
     )
     if pairs is not None and len(pairs) > 1:
-        for pair in pairs:
-            check_sizes(pair, claim, target)
+        for pair, own in zip(pairs, claim if isinstance(claim, list) and claims else [claim] * len(pairs), strict=True):
+            check_sizes(pair, own, target)
         options: dict[str, Any] = {"bits": bits, "exceptions_as_output": exceptions_as_output, "grid": grid}
         options |= {"attack": attack, "statistic": statistic, "timeout": timeout}
         options |= {"workers": workers, "backend": backend, "address": address}
         last: dict[str, Any] = {"seconds": seconds, "checkpoint": checkpoint}
         last |= {"identity": identity, "progress": progress, "method": method}
-        known = _own_claim(target) if claim is None else Claim.of(claim)
-        return _several(
-            partial(audit, target, claim=known, **options), pairs, samples, confidence, rng, first_look, last
-        )
+        known: dict[str, Any] = {}
+        if not claims:
+            known["claim"] = _own_claim(target) if claim is None else Claim.of(claim)
+        run = partial(audit, target, **known, **options)
+        return _several(run, pairs, claims, samples, confidence, rng, first_look, last)
+    claim = claims[0] if claims else claim
     neighbours = neighbours if pairs is None else pairs[0]
     started = time.perf_counter()
     plan = _Plan.checked(
@@ -302,6 +307,7 @@ def _walked(plan: _Plan, seed: int, method: Method, progress: Progress | None, s
 def _several(
     run: Run,
     pairs: Pairs,
+    claims: tuple[Claim, ...],
     samples: int | None,
     confidence: float,
     rng: int | np.random.Generator | None,
@@ -321,6 +327,7 @@ def _several(
         seed=known_seed(rng),
         first_look=bool(first_look),
         last=last,
+        claims=claims,
     )
     return evolve(verdict, seconds=time.perf_counter() - started)
 

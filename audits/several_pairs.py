@@ -17,6 +17,10 @@ Under a claim (epsilon, delta) in both orders, of g guesses in n outputs from ea
 
 are right on average. A pair also stays while an event happened at least three times on one data set and never on the
 other, so that a rare leak is not dropped for its small share.
+
+Pairs may have claims of their own: of groups of several sizes, say, or of users with their own epsilons. The null
+hypothesis is then that all of these claims hold. Nothing above changes, as every audit is of one pair and its claim,
+and standard errors compare pairs whatever their claims.
 """
 
 from __future__ import annotations
@@ -29,8 +33,9 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.targets.calling import child_seed
-from hockeystick.audits.verdicts.pairs import PairStanding
+from hockeystick.audits.verdicts.pairs import PairStanding, claim_words
 from hockeystick.audits.verdicts.verdict import CONSTANT, Verdict
 
 _SHARE = 1 / 20  # of the level, for all audits of the first round together
@@ -65,15 +70,40 @@ def given_pairs(neighbours: object) -> Pairs | None:
     )
 
 
+def claims_by_pair(claim: object, pairs: Pairs | None) -> tuple[Claim, ...]:
+    """Returns the claims of a list of them, one for each pair; none for one claim about all pairs.
+
+    A list of numbers is one claim, (epsilon, delta).
+
+    Raises:
+      InvalidArgumentError: there are no several pairs, or not as many claims as pairs, or one is not a claim.
+    """
+    if not isinstance(claim, list) or all(isinstance(one, (int, float)) for one in claim):
+        return ()
+    if pairs is None or len(pairs) != len(claim):
+        reason = f"is a list of {len(claim)} claims for {'one pair' if pairs is None else f'{len(pairs)} pairs'}"
+        raise InvalidArgumentError("claim", f"<list of {len(claim)}>", reason, "give one claim, or one for each pair")
+    return tuple(Claim.of(one) for one in claim)
+
+
 def audit_pairs(
-    run: Run, pairs: Pairs, *, samples: int | None, confidence: float, seed: int, first_look: bool, last: dict[str, Any]
+    run: Run,
+    pairs: Pairs,
+    *,
+    samples: int | None,
+    confidence: float,
+    seed: int,
+    first_look: bool,
+    last: dict[str, Any],
+    claims: tuple[Claim, ...] = (),
 ) -> Verdict:
     """Returns the verdict on several pairs.
 
     Args:
       run: audits one pair; it takes the arguments ``neighbours``, ``samples``, ``confidence``, ``rng`` and
-        ``first_look`` of :func:`hockeystick.audits.audit`, and those in ``last``.
+        ``first_look`` of :func:`hockeystick.audits.audit`, those in ``last``, and ``claim`` if there are ``claims``.
       pairs: the pairs.
+      claims: the claim of each pair; none for one that ``run`` knows.
       samples: number of outputs from each data set, over all pairs; None for the default of each audit.
       confidence: joint confidence level.
       seed: seed of all random numbers.
@@ -88,6 +118,10 @@ def audit_pairs(
     looking = first_look and rounds[0][0] >= _LEAST_LOOK * count
     alive, drawn = list(range(count)), 0
     standings = [PairStanding.of(pair) for pair in pairs]
+    own: list[dict[str, Any]] = [{} for _ in pairs]
+    if claims:
+        own = [{"claim": claim} for claim in claims]
+        standings = [evolve(one, claim=claim_words(claim)) for one, claim in zip(standings, claims, strict=True)]
     tallies, constant = [_Tally() for _ in pairs], True
     for number, (size, halved) in enumerate(rounds):
         each, look = size // len(alive), looking and number == 0
@@ -96,7 +130,7 @@ def audit_pairs(
         level = _SHARE * alpha / count if look else _RATING
         for j in alive:
             rng = child_seed(seed, _PAIRS, number, j)
-            verdict = run(neighbours=pairs[j], samples=each, confidence=1 - level, rng=rng, first_look=False)
+            verdict = run(neighbours=pairs[j], samples=each, confidence=1 - level, rng=rng, first_look=False, **own[j])
             drawn += each
             constant = constant and verdict.constant
             tallies[j] = tallies[j].more(verdict)
@@ -114,6 +148,7 @@ def audit_pairs(
         confidence=1 - alpha * (1 - _SHARE if looking else 1),
         rng=child_seed(seed, _PAIRS, len(rounds), chosen),
         first_look=False,
+        **own[chosen],
         **last,
     )
     standings[chosen] = evolve(standings[chosen], samples=standings[chosen].samples + verdict.samples)

@@ -33,7 +33,7 @@ Fixture = TypeVar("Fixture")
 _MARKERS = (
     "privacy(epsilon, delta=0.0, replay=False, timeout=None): the privacy claim of the test's mechanism, which the "
     "fixtures privacy_audit and privacy_evidence try to refute, after a replay if replay=True; timeout: seconds that a "
-    "call of the mechanism may take (hockeystick)",
+    "call of the mechanism may take; epsilon=[...]: that of each of several pairs (hockeystick)",
     "privacy_replay(epsilon, delta=0.0, timeout=None): the privacy claim of the test's algorithm, which the fixture "
     "privacy_replay compares with its recorded calls (hockeystick)",
 )

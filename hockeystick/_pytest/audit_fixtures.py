@@ -62,7 +62,7 @@ class FloatLeakWarning(PrivacyAuditWarning):
 class _OfTest(Generic[AnyVerdict]):
     """The value of a fixture, with its test and the claim of the test's marker."""
 
-    def __init__(self, item: pytest.Item, claim: Claim | None) -> None:
+    def __init__(self, item: pytest.Item, claim: Claim | list[Claim] | None) -> None:
         self._item = item
         self.claim = claim
         self.verdicts: list[AnyVerdict] = []
@@ -74,7 +74,7 @@ class _OfTest(Generic[AnyVerdict]):
         return cls(item, cls._claim_of(item))
 
     @classmethod
-    def _claim_of(cls, item: pytest.Item) -> Claim | None:
+    def _claim_of(cls, item: pytest.Item) -> Claim | list[Claim] | None:
         """Returns the claim of the marker of this fixture."""
         return _marked(item)
 
@@ -107,7 +107,7 @@ class PrivacyAudit(_OfTest["Verdict"]):
           neighbours: The two data sets, which the caller asserts to be neighbours, or a list of such pairs: best one at
             the edge and one ordinary. By default those of the mechanism's ``worst_case_neighbours``.
           claim: The claim of this call instead of the marker's, as :func:`hockeystick.audits.audit` takes it; it may be
-            the value that ``privacy_lock`` returns.
+            the value that ``privacy_lock`` returns, or a list of claims, one for each of several pairs.
           samples: Outputs drawn from each data set; by default ``--privacy-samples``, or 100,000.
           confidence: The least confidence level; by default ``--privacy-confidence``, if given. The audit's share of
             the suite's false alarms may require a higher one.
@@ -168,7 +168,7 @@ class PrivacyReplay(_OfTest["ReplayVerdict"]):
     """
 
     @classmethod
-    def _claim_of(cls, item: pytest.Item) -> Claim | None:
+    def _claim_of(cls, item: pytest.Item) -> Claim | list[Claim] | None:
         marker = item.get_closest_marker("privacy_replay")
         return _marked(item) if marker is None else _claim(marker, "timeout")
 
@@ -390,13 +390,13 @@ def _has(claim: object, fixture: str) -> None:
         pytest.fail(f"{fixture} has no claim: mark the test with {_EXAMPLE} or give claim=", pytrace=False)
 
 
-def _marked(item: pytest.Item) -> Claim | None:
+def _marked(item: pytest.Item) -> Claim | list[Claim] | None:
     marker = item.get_closest_marker("privacy")
     return None if marker is None else _claim(marker, "replay", "timeout")
 
 
-def _claim(marker: pytest.Mark, *others: str) -> Claim:
-    """Returns a marker's claim; a marker without ``epsilon=...`` or with unknown arguments fails the set-up."""
+def _claim(marker: pytest.Mark, *others: str) -> Claim | list[Claim]:
+    """Returns a marker's claim, or those of pairs; without ``epsilon=...`` or with unknown arguments set-up fails."""
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Claim
 
@@ -408,7 +408,9 @@ def _claim(marker: pytest.Mark, *others: str) -> Claim:
         pytest.fail(f"marker {marker.name}: epsilon is missing; write {example}", pytrace=False)
     if not isinstance(marker.kwargs.get("replay", False), bool):
         pytest.fail(f"marker {marker.name}: replay is neither True nor False; write {example}", pytrace=False)
+    stated = {name: value for name, value in marker.kwargs.items() if name not in others}
+    by_pair = stated["epsilon"] if isinstance(stated["epsilon"], list) else None
     try:
-        return Claim(**{name: value for name, value in marker.kwargs.items() if name not in others})
+        return Claim(**stated) if by_pair is None else [Claim(**stated | {"epsilon": epsilon}) for epsilon in by_pair]
     except InvalidArgumentError as error:
         pytest.fail(f"marker {marker.name}: {error}; write {example}", pytrace=False)

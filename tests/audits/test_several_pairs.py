@@ -209,3 +209,73 @@ def test_the_share_of_the_level_is_what_makes_the_look_sound(monkeypatch) -> Non
     audited(spy, 4)
 
     assert 1 - spy.calls[-1]["confidence"] == 0.0  # nothing is left for the last pair
+
+
+# --- claims by pair ---------------------------------------------------------------------------------------------------
+
+
+def test_each_pair_is_audited_at_its_own_claim_and_the_level_is_shared_as_before() -> None:
+    claims = tuple(hs.Claim(1.0 + j, 1e-6 * j) for j in range(4))
+    spy, plain = (Spy(TEMPLATE, {j: (50 + j, 50) for j in range(4)}) for _ in range(2))
+
+    verdict = audited(spy, 4, claims=claims)
+    audited(plain, 4)
+
+    assert all(call["claim"] == claims[call["neighbours"][0]] for call in spy.calls)
+    stated = [{name: value for name, value in call.items() if name != "claim"} for call in spy.calls]
+    assert stated == plain.calls
+    assert [one.claim for one in verdict.pairs] == ["(1, 0)", "(2, 1e-06)", "(3, 2e-06)", "(4, 3e-06)"]
+    assert "pair 4 of 4, claim (4, 3e-06): d0 = 3" in str(verdict) and "pair 1, claim (1, 0): " in str(verdict)
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+@pytest.mark.statistical
+def test_claims_of_users_with_their_own_epsilon_are_refuted_if_one_of_them_is_false() -> None:
+    epsilons = (0.5, 1.0, 2.0)
+    pairs = of_epsilons(*epsilons)
+    given_samples: dict[str, Any] = {"samples": 30_000, "rng": 1, "confidence": CONFIDENCE}
+
+    true = hs.audit(laplace, claim=[hs.Claim(one) for one in epsilons], neighbours=pairs, **given_samples)
+    largest = hs.audit(laplace, claim=(2.0, 0.0), neighbours=pairs, **given_samples)
+    false = hs.audit(laplace, claim=[(0.5, 0.0), (0.5, 0.0), (2.0, 0.0)], neighbours=pairs, **given_samples)
+
+    assert not true.refuted and true.epsilon_lower <= epsilons[true.pair - 1]
+    assert not largest.refuted  # one claim for all would have to be the weakest
+    assert false.refuted and false.pair == 2 and (false.epsilon_claimed, false.delta) == (0.5, 0.0)
+    assert 0.5 < false.epsilon_lower <= 1.0
+
+
+@pytest.mark.statistical
+def test_groups_have_the_claims_of_their_size() -> None:
+    """Groups of k people move a count by k: the event's curve at distance k holds, and that of one person does not."""
+    event, pairs = hs.events.Gaussian(1.0), [(0.0, 1.0), (0.0, 3.0)]
+    count = hs.mechanisms.Gaussian(1.0)
+    options: dict[str, Any] = {"samples": 20_000, "rng": 1, "confidence": CONFIDENCE}
+
+    true = hs.audit(count, claim=[event.at(1.0), event.at(3.0)], neighbours=pairs, **options)
+    false = hs.audit(count, claim=[event.at(1.0), event.at(1.0)], neighbours=pairs, **options)
+
+    assert not true.refuted and true.pairs[0].claim.endswith(" as a curve")
+    assert false.refuted and false.pair == 2
+
+
+@pytest.mark.parametrize(
+    ("claim", "neighbours", "reason"),
+    [
+        ([(1.0, 0.0), (2.0, 0.0)], (0.0, 1.0), "is a list of 2 claims for one pair"),
+        ([(1.0, 0.0)], of_epsilons(1.0, 2.0), "is a list of 1 claims for 2 pairs"),
+        ([(1.0, 0.0), "high"], of_epsilons(1.0, 2.0), "is not a claim"),
+        ([1.0, 1.0, 1.0], of_epsilons(1.0, 2.0, 3.0), "is not a claim"),
+    ],
+)
+def test_claims_that_do_not_fit_the_pairs_are_refused(claim: Any, neighbours: Any, reason: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"^claim=.*{reason}"):
+        hs.audit(laplace, claim=claim, neighbours=neighbours, samples=1000, rng=1)
+
+
+def test_a_list_of_two_numbers_is_one_claim_and_one_pair_may_have_a_list_of_one() -> None:
+    options: dict[str, Any] = {"samples": 1000, "rng": 1}
+    both = hs.audit(laplace, claim=[1.0, 0.5], neighbours=of_epsilons(1.0, 1.0), **options)
+    assert (both.epsilon_claimed, both.delta) == (1.0, 0.5) and not both.pairs[0].claim
+    alone = hs.audit(laplace, claim=[(1.0, 0.25)], neighbours=of_epsilons(1.0), **options)
+    assert (alone.epsilon_claimed, alone.delta, alone.pair) == (1.0, 0.25, 0)

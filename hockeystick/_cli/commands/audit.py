@@ -80,7 +80,8 @@ def audit_command(**given: Any) -> int:
     If the first 2,000 outputs refute the claim, the audit ends there, at the same confidence level.
 
     Several pairs of data sets are audited together with --pair: some faults show only on an ordinary pair, not on the
-    one where each answer differs most. If you don't know which data sets are worst, hockeystick search looks for them.
+    one where each answer differs most. With --epsilon as often as --pair, each pair has a claim of its own. If you
+    don't know which data sets are worst, hockeystick search looks for them.
 
     Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are. A program is
     audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without

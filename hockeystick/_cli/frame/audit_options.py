@@ -41,7 +41,12 @@ def point_options() -> Callable[[Command], Command]:
 def claim_options() -> Callable[[Command], Command]:
     """The options of a claim that is a point or a curve; see :func:`claimed`."""
     return together(
-        option("--epsilon E", Real(0.0, 700.0), "The claimed ε."),
+        option(
+            "--epsilon E",
+            Real(0.0, 700.0),
+            "The claimed ε. As often as --pair: that of each pair, in their order.",
+            multiple=True,
+        ),
         option("--delta D", Real(0.0, 1.0), "The claimed δ, by default 0; with --claim where ε is stated: 1e-6."),
         option(
             "--claim WORDS",
@@ -134,8 +139,8 @@ def audit_arguments(given: Given, identity: Callable[[], str]) -> Given:
     return without_none({"rng": seed, "identity": name, **picked(given, *_AUDIT, *_WORKERS)})
 
 
-def claimed(given: Given) -> Claim:
-    """Returns the claim that the options of :func:`claim_options` state.
+def claimed(given: Given) -> Claim | list[Claim]:
+    """Returns the claim that the options of :func:`claim_options` state, or that of each pair.
 
     Raises:
       UsageError: There is none, or two.
@@ -144,7 +149,7 @@ def claimed(given: Given) -> Claim:
     from hockeystick.accounting import InvalidArgumentError
     from hockeystick.audits import Claim, read_claim
 
-    if (given["epsilon"] is None) == (given["claim"] is None):
+    if bool(given["epsilon"]) == (given["claim"] is not None):
         said = (
             "Missing option '--epsilon', or '--claim'"
             if given["claim"] is None
@@ -152,7 +157,11 @@ def claimed(given: Given) -> Claim:
         )
         raise click.UsageError(said)
     if given["claim"] is None:
-        return Claim(given["epsilon"], given["delta"] or 0.0)
+        claims = [Claim(epsilon, given["delta"] or 0.0) for epsilon in given["epsilon"]]
+        if len(claims) > 1 and len(claims) != len(given["pair"]):
+            told = f"--epsilon is given {len(claims)} times and --pair {len(given['pair'])} times"
+            raise click.UsageError(f"{told}: give --epsilon once, or as often as --pair")
+        return claims if len(claims) > 1 else claims[0]
     try:
         return read_claim(given["claim"], given["delta"])
     except InvalidArgumentError as error:

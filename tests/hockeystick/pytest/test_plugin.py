@@ -54,6 +54,26 @@ HANGING = """
     def test_leaving(privacy_audit):
         privacy_audit(leaving, neighbours=(0, 1), samples=100)
 """
+OWN = """
+    import pytest
+
+    def count(data, rng, runs):  # epsilon is 0.5 on the first pair, and 2 on the second
+        return data + rng.laplace(0.0, 0.5, runs)
+
+    PAIRS = [(0.0, 0.25), (0.0, 1.0)]
+
+    @pytest.mark.privacy(epsilon=[0.5, 2.0])
+    def test_true(privacy_audit):
+        assert privacy_audit(count, neighbours=PAIRS, samples=20_000, confidence=1 - 1e-6).pairs[1].claim == "(2, 0)"
+
+    @pytest.mark.privacy(epsilon=[0.5, 1.0])
+    def test_false(privacy_audit):
+        privacy_audit(count, neighbours=PAIRS, samples=20_000, confidence=1 - 1e-6)
+
+    @pytest.mark.privacy(epsilon=[0.5, 1.0])
+    def test_evidence(privacy_evidence):
+        privacy_evidence(count, neighbours=PAIRS[0])
+"""
 SURE = "confidence=1 - 1e-6"
 
 
@@ -539,6 +559,15 @@ def test_the_benchmark_of_the_plugins_overhead_runs() -> None:
         r"hockeystick, hockeystick\._guess, hockeystick\._guess\.names, hockeystick\._pytest_plugin(, lazy_loader)?"
     )
     assert re.match(rf"load  [\d.]+ ms .*: {loaded}\nCPU .*\nwall .*\n$", run.stdout)
+
+
+@pytest.mark.statistical
+def test_a_marker_may_state_a_claim_for_each_pair(pytester: pytest.Pytester) -> None:
+    result = project(pytester, OWN)
+
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["privacy claim (1, 0) is refuted*", "pair 2 of 2, claim (1, 0): d0 = 0.0, d1 = 1.0"])
+    result.stdout.fnmatch_lines(["*InvalidArgumentError: *"])
 
 
 @pytest.mark.statistical

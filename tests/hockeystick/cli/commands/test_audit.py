@@ -101,6 +101,29 @@ def test_several_pairs_are_audited_together_and_the_tested_one_is_named(folder: 
     assert [row["samples"] for row in saved["pairs"]] == [2000, 2000]
 
 
+@pytest.mark.statistical
+def test_each_pair_may_have_an_epsilon_of_its_own(folder: Path) -> None:
+    """Noise of scale 1/2: epsilon is 1 on the first pair and 2 on the second; the power is above 0.999."""
+    both = ["--pair", "0", "0.5", "--pair", "0", "1", "--seed", "7", "--samples", "20000", "--json", "out.json", *SURE]
+
+    true = run("audit", "mymech:half_noise", *both, "--epsilon", "1", "--epsilon", "2")
+    saved = strict_json((folder / "out.json").read_text())
+    false = run("audit", "mymech:half_noise", *both, "--epsilon", "2", "--epsilon", "1")
+
+    assert true.exit_code == 0, true.stderr
+    assert [row["claim"] for row in saved["pairs"]] == ["(1, 0)", "(2, 0)"]
+    assert false.exit_code == 1, false.stderr
+    assert "pair 2 of 2, claim (1, 0): d0 = 0" in " ".join(false.stdout.split())
+
+
+def test_as_many_epsilons_as_pairs_are_needed() -> None:
+    both = ["--pair", "0", "1", "--pair", "0", "1"]
+    for pairs, count in ((both, 3), (["--d0", "0", "--d1", "1"], 2)):
+        result = run("audit", "mymech:correct", *pairs, *["--epsilon", "1"] * count)
+        assert result.exit_code == 2
+        assert f"--epsilon is given {count} times" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
