@@ -51,6 +51,7 @@ _REACH = 1e-8  # the smallest of them, in units of the largest
 _MAX_CELLS = 2.0**20  # of one part's law
 _MOST_CELLS = 2.0**21  # of the same where the grid would else be coarser than it should be by more than _COARSE
 _COARSE = 2.0
+_PIECE = 2**14  # of a law: what stays in the processor's cache
 _MAX_IN_ALL = 2.0**22  # of all parts' laws: what a second or two makes
 _FEW_CELLS = 2.0**19
 _MANY_CELLS = 2.0**17
@@ -363,23 +364,25 @@ class CutLaw:
 
     def _bound_rest(self, counts: list[int]) -> None:
         """ln E_Q[e^{−aR}; no loss is below the cut] at several a, from above, as the law's own moments are larger."""
-        found = [(pmf.p, pmf.losses(), count) for pmf, count in self.law.parts]
-        spread = math.sqrt(sum(n * float((p * np.exp(-x)) @ x**2) for p, x, n in found))
+        laws = [(pmf.p * np.exp(-x), x) for pmf, _ in self.law.parts for x in [pmf.losses()]]
+        spread = math.sqrt(sum(n * float(w @ x**2) for (w, x), (_, n) in zip(laws, self.law.parts, strict=True)))
         # Every second rate is twice the one before, as the squares of its exponentials are had at once.
         self.rates = np.geomspace(0.5, 64.0, 15) / max(spread, 1e-300)
-        logs = np.full((len(found), len(self.rates)), math.inf)
-        for i, ((p, x, _), q) in enumerate(zip(found, self.q_each, strict=True)):
-            masses, most = p * np.exp(-x), float(np.abs(x).max())
-            for j in (0, 1):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    powers = np.exp(-self.rates[j] * x)
-                    for k in range(j, len(self.rates), 2):
-                        moment = float(masses @ powers)
-                        # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
-                        raised = 2 * self.rates[k] * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + most) + 8 * U)
-                        if math.isfinite(moment):  # each square doubles the round-off of the exponential
-                            logs[i, k] = math.log(moment + q) + raised + 1e-11
-                        np.square(powers, out=powers)
+        logs = np.full((len(laws), len(self.rates)), math.inf)
+        for i, ((masses, x), q) in enumerate(zip(laws, self.q_each, strict=True)):
+            most, moments = float(np.abs(x).max()), np.zeros(len(self.rates))
+            with np.errstate(over="ignore", invalid="ignore"):
+                for start in range(0, len(x), _PIECE):
+                    piece = slice(start, start + _PIECE)
+                    for j in (0, 1):
+                        powers = np.exp(-self.rates[j] * x[piece])
+                        for k in range(j, len(self.rates), 2):  # each square doubles the round-off of the exponential
+                            moments[k] += masses[piece] @ powers
+                            np.square(powers, out=powers)
+            # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
+            raised = 2 * self.rates * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + most) + 8 * U) + 1e-11
+            known = np.isfinite(moments)
+            logs[i, known] = np.log(moments[known] + q) + raised[known]
         self.rest = []
         for each in logs.T.tolist():
             # One loss, the one above the level, is not among them.

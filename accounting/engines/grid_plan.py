@@ -210,19 +210,19 @@ def _aligned(event: PrivacyEvent, step: float, upper: bool) -> float:
 
     If all losses are multiples of a larger number, that number.
     """
-    atoms, smooth = _atoms(event)
-    weights: dict[float, float] = {}
-    for loss, weight in atoms:
-        if abs(loss) >= step:
-            weights[loss] = weights.get(loss, 0.0) + weight
-    if not weights:
+    losses, weights, smooth = _atoms(event)
+    far = np.abs(losses) >= step
+    losses, where, of = np.unique(losses[far], return_index=True, return_inverse=True)
+    if not len(losses):
         return step
-    heaviest = sorted(weights, key=lambda loss: weights[loss], reverse=True)[:_ATOMS]
-    unit, losses = abs(heaviest[0]), np.array(heaviest)
-    share = np.array([weights[loss] for loss in heaviest])
+    share = np.bincount(of, weights[far])
+    order = np.lexsort((where, -share))[:_ATOMS]  # the heaviest ones, of equals the first
+    few = len(losses) <= _ATOMS
+    losses, share = losses[order], share[order]
+    unit = abs(float(losses[0]))
     # A ratio that is whole but for rounding counts as whole; any step is sound.
     least = math.ceil(unit / step * (1 - 1e-12))
-    if not smooth and len(weights) <= _ATOMS:
+    if not smooth and few:
         for start in range(math.ceil(unit / _WIDEST), least, _TRIALS):
             parts = np.arange(start, min(start + _TRIALS, least))
             fits = (_offsets(losses, unit, parts) == 0.0).all(axis=0)
@@ -246,18 +246,21 @@ def _up(unit: float, parts: int) -> float:
     return step if step * parts >= unit else math.nextafter(step, math.inf)
 
 
-def _atoms(event: PrivacyEvent) -> tuple[list[tuple[float, float]], bool]:
-    """Losses of single outcomes with their mean number, and whether there are densities besides."""
+def _atoms(event: PrivacyEvent) -> tuple[Array, Array, bool]:
+    """Losses of single outcomes, their mean numbers, and whether there are densities besides."""
     pair = None if isinstance(event, Composed) else event.pair()
     if isinstance(pair, Atoms):
-        return [(loss, p) for loss, p in zip(pair.losses, pair.p, strict=True) if p > 1e-9], False
+        losses, p = np.array(pair.losses), np.array(pair.p)
+        return losses[p > 1e-9], p[p > 1e-9], False
     if pair is not None:
-        return _end_atoms(pair), True
+        losses, p = np.array(_end_atoms(pair)).reshape(-1, 2).T
+        return losses, p, True
     inside = event.parts if isinstance(event, Composed) else tuple((child, 1) for child in event.children())
     found = [(count, *_atoms(inner)) for inner, count in inside]
     # Between grid points other events' profiles may have kinks, as where those of two branches cross.
-    dense = not isinstance(event, Composed | VisibleMixture) or any(dense for *_, dense in found)
-    return [(loss, count * p) for count, atoms, _ in found for loss, p in atoms], dense
+    smooth = not isinstance(event, Composed | VisibleMixture) or any(dense for *_, dense in found)
+    weights = [np.empty(0), *(count * p for count, _, p, _ in found)]
+    return np.concatenate([np.empty(0), *(losses for _, losses, _, _ in found)]), np.concatenate(weights), smooth
 
 
 def _end_atoms(pair: DominatingPair) -> list[tuple[float, float]]:

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 from attrs import field, frozen
+from numpy.typing import NDArray
 from scipy import special
 
 from hockeystick.accounting.losses.dominating_pairs import Array, Cells, DominatingPair
@@ -93,9 +94,11 @@ class NormalMixture:
         if len(self.centres) == 2 and self.least == 0.0:
             rest, share = self.weights
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-                near = np.log1p(np.maximum(np.expm1(e) / share, -1.0))
-                far = e - math.log(share) + np.log1p(-rest * np.exp(-np.maximum(e, 0.5)))
-                return np.asarray((np.where(e < 1.0, near, far) + top**2 / 2) / top)
+                found = np.log1p(np.maximum(np.expm1(np.minimum(e, 1.0)) / share, -1.0))
+                far = e >= 1.0
+                if far.any():
+                    found[far] = e[far] - math.log(share) + np.log1p(-rest * np.exp(-e[far]))
+                return np.asarray((found + top**2 / 2) / top)
         return self._newton(e)
 
     def _newton(self, e: Array) -> Array:
@@ -153,6 +156,13 @@ _FAR = 13.0  # deviations, beyond which a normal has 1e-38 of its mass
 _LARGE = 15.0  # e^{c·z} fits in a float for centres up to this
 
 
+def _where(chosen: NDArray[np.bool_]) -> slice | NDArray[np.intp]:
+    """The true places: a slice if all or none are true, because views cost less than copies."""
+    if chosen.all():
+        return slice(None)
+    return np.flatnonzero(chosen) if chosen.any() else slice(0)
+
+
 def _is_sampled(mixture: NormalMixture) -> bool:
     """Says whether half of it or more is N(0, 1), and the rest one other normal that is not far."""
     weights = dict(zip(mixture.centres, mixture.weights, strict=True))
@@ -182,18 +192,18 @@ class MixturePair(DominatingPair):
         p, q = np.zeros(len(width)), np.zeros(len(width))
         rise = np.zeros(len(width)) if self.rises(float(edges[-1] - edges[-2])) else None
         for n, (_, points, weights) in _RULES.items():
-            (i,) = np.nonzero(rule == n)
-            middle, half = (z[i] + z[i + 1]) / 2, width[i] / 2
+            i = _where(rule == n)
+            middle, half = (z[:-1][i] + z[1:][i]) / 2, width[i] / 2
             for point, weight in zip(points, weights, strict=True):
                 densities = self._densities(middle + half * point)
                 p[i] += weight * half * densities[0]
                 q[i] += weight * half * densities[1]
                 if rise is not None:
-                    rise[i] += weight * half * densities[0] * self._gain(middle + half * point, edges[i])
-        (i,) = np.nonzero(rule == 0)
-        p[i], q[i] = (m.masses(z[i], z[i + 1]) for m in (self.p, self.q))
+                    rise[i] += weight * half * densities[0] * self._gain(middle + half * point, edges[:-1][i])
+        (wide,) = np.nonzero(rule == 0)
+        p[wide], q[wide] = (m.masses(z[wide], z[wide + 1]) for m in (self.p, self.q))
         if rise is not None:
-            rise[i] = [self._wide_rise(float(z[k]), float(z[k + 1]), float(edges[k])) for k in i]
+            rise[wide] = [self._wide_rise(float(z[k]), float(z[k + 1]), float(edges[k])) for k in wide]
         first, last = float(z[0]), float(z[-1])
         return Cells(p, q, self.p.below(first), self.q.below(first), self.p.above(last), self.q.above(last), rise)
 

@@ -33,7 +33,8 @@ from hockeystick.accounting import (
     parallel,
     split_budget,
 )
-from hockeystick.accounting.engines import best_bound, contour_integral, loss_distribution
+from hockeystick.accounting.budgets import calibration
+from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, loss_distribution
 from hockeystick.accounting.numerics import crossings
 from hockeystick.accounting.numerics.work_limit import Work
 from hockeystick.mechanisms import Laplace as LaplaceMechanism
@@ -349,9 +350,21 @@ def test_many_steps_take_few_evaluations(asked, q, steps, eps):
 def test_epsilon_and_delta_agree_so_well_that_a_calibration_to_both_takes_few_evaluations():
     """Its windows of losses are as large as may be; on different grids the two would ask for different noise."""
     found = calibrate(training(1e-4, 1_000_000), EpsilonDelta(1.0, 1e-10))
-    assert found.evaluations <= 4
+    assert found.evaluations <= 3
     assert delta(found.event, 1.0).upper <= 1e-10
     assert epsilon(found.event, 1e-10).upper <= 1.0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("q", "steps", "sigma"), [(1e-4, 100_000, 1.5), (1e-3, 10_000, 0.9)])
+def test_what_a_grid_adds_to_an_excess_is_known_from_one_more_grid(q, steps, sigma):
+    """The leading grid is 8 times as coarse and adds 3e-5 to ε or more; what remains is next to none."""
+    way = contour_integral.alternatives(training(q, steps)(sigma))[0]
+    coarse = EpsilonDelta(cut_loss.epsilon(way, 1e-6, coarser=calibration._COARSER), 1e-6)
+    assert calibration._by_estimate(coarse, way) == 0.0
+    added = math.log(cut_loss.epsilon(way, 1e-6) / coarse.epsilon)
+    assert added < -2e-5
+    assert calibration._grids_part(coarse, way) == pytest.approx(added, abs=1e-6)
 
 
 @pytest.mark.statistical
