@@ -63,7 +63,9 @@ def lie_probability(epsilon: float, categories: int) -> Fraction:
     probability is capped at (categories − 1)/categories, where reports are uniform. Rounding adds less than 2^-191.
     """
     others, exact = categories - 1, decimal.Context(prec=80, Emin=-(10**9), traps=[])
-    odds = Fraction(exact.exp(Decimal(-epsilon))) * (1 + Fraction(1, 10**70))  # the last digit may be rounded down
+    # Beyond 1000 the lie is below 2^-192 all the same, and its exact fraction takes as many digits as ε is large.
+    rounded = Fraction(exact.exp(Decimal(-min(epsilon, 1000.0))))
+    odds = rounded * (1 + Fraction(1, 10**70))  # the last digit may be rounded down
     lie = others * odds / (1 + others * odds)
     return min(Fraction(others, categories), Fraction(math.floor(lie * 2**_LIE_BITS) + 1, 2**_LIE_BITS))
 

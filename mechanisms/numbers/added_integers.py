@@ -25,6 +25,7 @@ from hockeystick.mechanisms.release import Releasable
 FARTHEST = 2**61
 _TOLERANCE = 1e-9  # of the least noise
 _ALIKE = 1e-7  # of ln δ: vectors whose δ differ by less are equal up to round-off
+_ENDS = 1e-38  # δ below which what tables of noise leave out outweighs it: other bounds are smaller
 
 
 def whole_numbers(name: str, value: ArrayLike) -> IntArray:
@@ -215,8 +216,8 @@ def _worst_first(
     return None
 
 
-def _method(event: accounting.PrivacyEvent, method: str | None) -> str | None:
-    if _is_bounded_at_once(event):
+def _method(event: accounting.PrivacyEvent, delta: float, method: str | None) -> str | None:
+    if _is_bounded_at_once(event) or delta < _ENDS:
         return None
     return "pld" if event.has_profile() else method
 
@@ -229,7 +230,7 @@ class _Profile:
     delta: float
 
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
-        chosen = _method(event, method)
+        chosen = _method(event, self.delta, method)
         found = self.surplus(event, chosen)
         if found <= 0.0 and accounting.epsilon(event, self.delta, method=chosen).upper > self.epsilon:
             return 1e-15  # the two inversions may round differently
@@ -237,6 +238,6 @@ class _Profile:
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         """Returns ln(δ at ε / the target's δ)."""
-        chosen = _method(event, method)
+        chosen = _method(event, self.delta, method)
         found = accounting.delta(event, self.epsilon, method=chosen).upper
         return math.log(found / self.delta) if found else -60.0

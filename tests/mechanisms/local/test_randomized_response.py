@@ -135,7 +135,7 @@ def test_released_odds_never_exceed_the_stated_ones_and_barely_stay_below(epsilo
 
 
 def test_odds_without_an_exact_coin_are_rounded_down() -> None:
-    for epsilon in (150.0, 1e5, 1e100):
+    for epsilon in (150.0, 1e5, 2.0**31, 1e100):  # the exact e^(−2^31) has three billion bits
         assert Fraction(0) < lie_probability(epsilon, 3) <= Fraction(1, 2**191)
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import Any
 
+import mpmath
 import numpy as np
 import opendp.prelude as dp
 import pytest
@@ -176,6 +177,22 @@ def test_calibrated_finds_the_lesser_of_two_windows() -> None:
     # Noise of σ = 0.25 is ±1 with probability e^-8 and hardly ever more; from 0.36 to 0.42 δ is above 0.01.
     assert exact_delta(0.39, 1, 8.0) > 0.01 > exact_delta(0.25, 1, 8.0)
     assert DiscreteGaussian.calibrated(epsilon=8.0, delta=0.01).sigma == pytest.approx(0.25, rel=1e-3)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("delta", "entries"), [(1e-60, 1), (1e-100, None), (1e-300, 1)])
+def test_calibrated_for_a_delta_below_the_ends_of_tables_asks_for_no_more_noise(delta: float, entries: Any) -> None:
+    """The profile's tables leave out e^-104, which sigmas in the ten thousands once had to make up for."""
+
+    def exact(sigma: float) -> mpmath.mpf:
+        variance = mpmath.mpf(sigma) ** 2
+        gained = (y for y in range(-1600, 0) if mpmath.mpf(2 * y - 1) / 2 + variance < 0)  # p(y) > e·p(y − 1)
+        masses = ([mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * variance)) for x in (y, y - 1)] for y in gained)
+        return sum(p - mpmath.e * q for p, q in masses) / mpmath.sqrt(2 * mpmath.pi * variance)
+
+    found = DiscreteGaussian.calibrated(epsilon=1.0, delta=delta, entries=entries).sigma
+    with mpmath.workdps(350):
+        assert exact(found) <= delta < exact(0.97 * found)
 
 
 def test_calibrated_for_a_histogram() -> None:
