@@ -110,6 +110,17 @@ def one_of(name: str, value: object, *choices: _T) -> _T:
     raise InvalidArgumentError(name, value, "is unknown", f"use {', '.join(rest)} or {last}" if rest else f"use {last}")
 
 
+def text(name: str, value: object, remedy: str = "") -> str:
+    """Returns ``value``, a text.
+
+    Raises:
+      InvalidArgumentError: it is not one.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgumentError(name, value, "is missing" if value is None else "is not a text", remedy)
+    return value
+
+
 def items(name: str, value: object, *, data: bool = False) -> tuple[Any, ...]:
     """Returns the items of a list, a tuple or another iterable that is not text.
 

@@ -16,6 +16,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
     UnsupportedAdjacencyError,
 )
+from hockeystick.accounting.validate import text
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 AnyLedger = Ledger | FilteredLedger | DurableLedger
@@ -131,8 +132,7 @@ def charged(
     if isinstance(ledger, DurableLedger):
         _refuse("reads", reads, ledger)
         return ledger.spend(event, draw, note=f"{name or ''}{' (simulated)' if noise.simulated else ''}")
-    if name is None:
-        raise InvalidArgumentError("name", name, "is missing", "name the release in the ledger")
+    name = text("name", name, "name the release in the ledger")
     if isinstance(ledger, FilteredLedger):
         if reads is None:
             raise InvalidArgumentError("reads", reads, "is missing", "name the sources that the release reads")

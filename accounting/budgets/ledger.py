@@ -91,7 +91,7 @@ class Ledger:
         Raises:
           RefinementError: no such release in the plan, a count or an event above the plan's, a published input that
             was not recorded, or a leading release after one that follows it in the plan.
-          InvalidArgumentError: ``event`` is not an event, or ``count`` is not an integer ≥ 1.
+          InvalidArgumentError: ``release`` is not a text, ``event`` not an event, or ``count`` not an integer ≥ 1.
         """
         event, count = self._checked(release, event, count)
         self._events[release][event] = self._events[release].get(event, 0) + count
@@ -101,7 +101,7 @@ class Ledger:
 
     def recorded(self, release: str) -> int:
         """Returns how many releases of that name were recorded."""
-        if release not in self._rules:
+        if validate.text("release", release) not in self._rules:
             raise RefinementError(release, "the plan has no such release")
         return self._total[release]
 
@@ -151,7 +151,7 @@ class Ledger:
         return _read(moves, delta, max(failures, default=0.0))
 
     def _checked(self, release: str, event: PrivacyEvent | None, count: int) -> tuple[PrivacyEvent, int]:
-        rule = self._rules.get(release)
+        rule = self._rules.get(validate.text("release", release))
         if rule is None:
             raise RefinementError(release, f"the plan has no such release; it has {sorted(self._rules)}")
         count = validate.integer("count", count, low=1)
@@ -238,7 +238,7 @@ class FilteredLedger:
 
     def would_exceed(self, event: PrivacyEvent, *, reads: Iterable[str], count: int = 1) -> bool:
         """Says whether ``record`` would find no room for ``count`` releases of ``event``."""
-        return self._filter.would_exceed(self._cost(event, tuple(reads)), count=count)
+        return self._filter.would_exceed(self._cost(event, validate.items("reads", reads)), count=count)
 
     def record(
         self, release: str, event: PrivacyEvent, *, reads: Iterable[str], count: int = 1, simulated: bool = False
@@ -253,8 +253,8 @@ class FilteredLedger:
           GraphError: an unknown input, or a name that stands for another node.
           UnsupportedAdjacencyError, InvalidArgumentError: see ``AccountantGraph.release`` and ``PrivacyFilter.after``.
         """
-        inputs = tuple(reads)
-        known = self._nodes.get(release)
+        inputs = validate.items("reads", reads)
+        known = self._nodes.get(validate.text("release", release))
         if known is None:
             node = Release(release, inputs, event)
             self.graph().release(release, event, reads=inputs)  # refuses a bad release

@@ -23,13 +23,15 @@ from attrs import field, frozen
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.mechanisms.contract.arguments import run_count
+from hockeystick.mechanisms.contract.arguments import run_count, steps_in_all
 
 Losses = tuple[AnyIntArray | None, FloatArray]
 """Decoded messages: indices (runs, n) with one loss each, (runs, n); or None and all experts' losses, (runs, n, K)."""
 Source = Callable[[int, int], Losses]
 """The messages of the rounds first .. last - 1, counted from 0; called in order, once for each round."""
 
+MESSAGE = 8
+"""The steps of work that one message takes."""
 _CELLS, _ROUNDS = 2**17, 2**15  # weights and messages in memory at once, of all runs, so that they fit a cache
 
 
@@ -177,10 +179,11 @@ def play(
         InvalidArgumentError: an argument outside its domain, or messages that are not finite losses of known experts.
     """
     length, count = integer("rounds", rounds, low=1), integer("runs", runs, low=1)
-    size, eta = integer("block", block, low=1), real("rate", rate, low=0.0)
+    size, eta = min(integer("block", block, low=1), length), real("rate", rate, low=0.0)
     rated = (risks,) if isinstance(risks, KLRisk) else tuple(risks)
     seen = _contexts(contexts, length, len(rated))
     experts = rated[0].experts
+    steps_in_all("rounds", rounds, length * count * max(MESSAGE, experts // size))
     stops = {-(-integer("marks", mark, low=1, high=length) // size) * size for mark in marks}
     ends = sorted({min(length, stop) for stop in stops} | {length})
     blocks = min(_CELLS // (count * experts), _ROUNDS // (count * size))

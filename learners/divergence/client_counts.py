@@ -15,7 +15,7 @@ from attrs import field, frozen
 from scipy import sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
-from hockeystick.accounting.validate import as_array, integer
+from hockeystick.accounting.validate import as_array, integer, items
 from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 Counts = npt.NDArray[np.int64]
@@ -23,6 +23,7 @@ Counts = npt.NDArray[np.int64]
 LARGEST = 2**31 - 1
 """The largest count of a cell."""
 _MOST_SYMBOLS = 2**32  # the symbol of a place has 32 bits
+_MOST_RECORDS = 1 << 25  # whose keys are computed in one call, some seconds
 _PIECE = 1 << 20  # records whose keys are computed at a time
 
 
@@ -135,11 +136,12 @@ class ClientCounts:
     def at(self, symbols: npt.ArrayLike, cohorts: Sequence[npt.ArrayLike]) -> Counts:
         """Returns the count of one symbol per round, each in the cohort of that round, shape (rounds,)."""
         wanted = _numbers("symbols", symbols, self.symbols)
-        if len(wanted) != len(cohorts):
-            raise InvalidArgumentError("cohorts", len(cohorts), f"are not one for each of {len(wanted)} symbols")
+        asked = items("cohorts", cohorts)
+        if len(wanted) != len(asked):
+            raise InvalidArgumentError("cohorts", len(asked), f"are not one for each of {len(wanted)} symbols")
         columns, found = self.table.tocsc(), np.zeros(len(wanted), dtype=np.int64)
         present = np.zeros(self.clients, dtype=np.bool_)
-        for i, (symbol, cohort) in enumerate(zip(wanted, cohorts, strict=True)):
+        for i, (symbol, cohort) in enumerate(zip(wanted, asked, strict=True)):
             members = checked_cohort(cohort, self.clients)
             present[members] = True
             part = slice(columns.indptr[symbol], columns.indptr[symbol + 1])
@@ -162,6 +164,7 @@ class ClientCounts:
 
         Raises:
             InvalidArgumentError: ``most`` is not an integer >= 1, or ``fill`` is not a symbol.
+            InvalidDataError: clients with more records than ``most`` have more than 2^25 in all.
         """
         # The place of a record is (client, symbol, index among the client's records of that symbol), and a client keeps
         # the records with the B smallest keys. The key of a place, and the order of equal keys, depend only on the
@@ -176,6 +179,9 @@ class ClientCounts:
         table, size = self.table.sorted_indices(), self.records()
         remaining, owners = table.data.copy(), np.repeat(np.arange(self.clients), np.diff(table.indptr))
         many = np.flatnonzero(size[owners] > limit)
+        if remaining[many].sum() > _MOST_RECORDS:
+            reason = f"has more than {_MOST_RECORDS} records of clients with more than {limit}"
+            raise InvalidDataError("table", self.table, reason, "cap parts of the clients one after the other")
         remaining[many] = _smallest(word, owners[many], table.indices[many], remaining[many], limit)
         found = sparse.csr_array((remaining, table.indices, table.indptr), shape=table.shape)
         if fill is not None:

@@ -15,11 +15,6 @@ from hockeystick.accounting.numerics.directed_rounding import quotient_up as quo
 from hockeystick.accounting.validate import boolean
 
 
-def scale(value: float) -> float:
-    """Returns the parameter ``scale``, positive and finite."""
-    return validate.real("scale", value, low=0.0, low_open=True)
-
-
 def noise_scale(value: float) -> float:
     """Returns the parameter ``scale`` of noise that is added to numbers: far from where their sum overflows."""
     return validate.real("scale", value, low=0.0, high=1e300, low_open=True)
@@ -79,6 +74,17 @@ def array_length(name: str, value: object, length: int | None = None) -> int:
             name, value, f"asks for an array of more than {MOST_NUMBERS} numbers", "give a smaller one"
         )
     return count
+
+
+def steps_in_all(name: str, value: object, steps: int) -> None:
+    """Checks the work of a call that keeps no array of its steps, of some ten nanoseconds each.
+
+    Raises:
+      InvalidArgumentError: there are more than ``MOST_NUMBERS``.
+    """
+    if steps > MOST_NUMBERS:
+        reason = f"asks for {steps:.3g} steps, more than the {MOST_NUMBERS} of one call"
+        raise InvalidArgumentError(name, value, reason, "ask for fewer, or for fewer runs")
 
 
 def zeros(shape: object) -> NDArray[np.float64]:

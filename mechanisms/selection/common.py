@@ -25,7 +25,7 @@ from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting import InvalidDataError, NumericalError, validate
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -48,7 +48,7 @@ class Selection(Releasable):
     The fields are described by ``ExponentialMechanism``.
     """
 
-    scale: float = field(converter=arguments.scale)
+    scale: float = field(converter=arguments.noise_scale)
     sensitivity: float = field(default=1.0, converter=arguments.sensitivity, kw_only=True)
     monotone: bool = field(default=False, converter=arguments.monotone, kw_only=True)
 
@@ -80,10 +80,19 @@ class Selection(Releasable):
         return chosen
 
     def log_likelihood_ratio(self, output: ArrayLike, value0: ArrayLike, value1: ArrayLike) -> FloatArray:
-        """Returns ln(P(output | value0) / P(output | value1)) for chosen candidates of shape (runs,)."""
+        """Returns ln(P(output | value0) / P(output | value1)) for chosen candidates of shape (runs,).
+
+        Raises:
+          InvalidDataError: the scores or the candidates are not of this form.
+          NumericalError: a candidate's probability is 0 in floats for both.
+        """
         p0 = self.log_probabilities(validate.array("value0", value0, ndim=1, data=True))
         p1 = self.log_probabilities(validate.array("value1", value1, shape=p0.shape, data=True))
-        return np.asarray((p0 - p1)[candidates("output", output, len(p0), shape=(None,))])
+        chosen = candidates("output", output, len(p0), shape=(None,))
+        first, second = p0[chosen], p1[chosen]
+        if (np.isneginf(first) & np.isneginf(second)).any():
+            raise NumericalError("scores lie so far apart that a chosen candidate has no probability in floats")
+        return np.asarray(first - second)
 
     def _score_range(self) -> float:
         """The most by which the change of one score exceeds that of another (2·sensitivity is exact in floats)."""

@@ -42,7 +42,9 @@ class CumulativeSession:
     __slots__ = ("_limit", "_mechanism", "_noise", "_scales", "_step", "_sum")
 
     def __init__(self, mechanism: CumulativeAboveThreshold, noise: Noise) -> None:
-        self._mechanism, self._noise = mechanism, noise
+        if not isinstance(mechanism, CumulativeAboveThreshold):
+            raise InvalidArgumentError("mechanism", mechanism, "is not a CumulativeAboveThreshold", "use its start")
+        self._mechanism, self._noise = mechanism, check_noise(noise)
         self._step, *self._scales = mechanism._whole()
         self._begin()
 
@@ -188,7 +190,7 @@ class CumulativeAboveThreshold(Releasable):
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns terms that add up to the threshold, then one that is 0 or ``sensitivity``, then four zeros."""
-        full = min(max(0, round(self.threshold / self.sensitivity)), _LONGEST)
+        full = round(min(max(0.0, self.threshold / self.sensitivity), _LONGEST))
         first = np.array([self.sensitivity] * full + [0.0] * 5)
         second = first.copy()
         second[full] = self.sensitivity

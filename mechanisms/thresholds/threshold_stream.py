@@ -64,7 +64,9 @@ class ThresholdSession:
     )
 
     def __init__(self, stream: ThresholdStream, noise: Noise) -> None:
-        self._stream, self._noise = stream, noise
+        if not isinstance(stream, ThresholdStream):
+            raise InvalidArgumentError("stream", stream, "is not a stream of queries", "use the start of one")
+        self._stream, self._noise = stream, check_noise(noise)
         self._step, threshold_scale, self._scale = stream._whole()
         self._threshold, self._threshold_scale = to_steps(stream.threshold, self._step), threshold_scale
         self._limit = self._noisy_threshold()

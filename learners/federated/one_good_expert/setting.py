@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, PrivacyEvent, field_checks
+from hockeystick.accounting import (
+    AccountantGraph,
+    Guarantee,
+    InvalidArgumentError,
+    InvalidDataError,
+    PrivacyEvent,
+    field_checks,
+)
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import boolean, integer, one_of, real
+from hockeystick.accounting.validate import array, boolean, integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
@@ -19,6 +26,8 @@ from hockeystick.mechanisms import CumulativeAboveThreshold, ExponentialMechanis
 from hockeystick.mechanisms.contract.arguments import array_length, quotient_up
 
 Indexing = Literal["clean", "paper"]
+LARGEST = 1e300
+"""The largest total loss: sums and differences of such are finite."""
 
 
 def _period(value: object) -> int:
@@ -76,6 +85,7 @@ class SVTSetting:
     def edges(self) -> npt.NDArray[np.int64]:
         """The first round (from 0) of each block and of the tail, and at the end T; shape (blocks + 2,)."""
         array_length("rounds", self.rounds, self.blocks + 2)
+        array_length("experts", self.experts, self.experts)
         begins = np.arange(self.blocks + 1) * self.period - (self.indexing == "paper")
         return np.append(np.maximum(begins, 0), self.rounds)
 
@@ -126,8 +136,15 @@ class SVTSetting:
         return self.guarantee(ThreatModel.CENTRAL).event
 
     def logits(self, totals: FloatArray) -> FloatArray:
-        """Returns the log-odds of a draw from the losses of all clients, shape (..., experts); the largest is 0."""
-        scores = np.maximum(totals, self.clients * self.best_loss)
+        """Returns the log-odds of a draw from the losses of all clients, shape (..., experts); the largest is 0.
+
+        Raises:
+            InvalidDataError: the losses are not finite numbers, or not one for each expert.
+        """
+        given = array("totals", totals, low=-LARGEST, high=LARGEST, data=True)
+        if given.shape[-1:] != (self.experts,):
+            raise InvalidDataError("totals", given, "does not have one number for each expert")
+        scores = np.maximum(given, min(self.clients * self.best_loss, LARGEST))
         return np.asarray(-0.5 * self.learning_rate * (scores - scores.min(axis=-1, keepdims=True)))
 
     def sums(self, losses: object) -> FloatArray:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting.validate import array, integer
+
+
+def _points(value: object) -> FloatArray:
+    return array("points", value, ndim=2)
 
 
 @frozen(eq=False)
@@ -18,9 +22,12 @@ class Broadcasts:
     Attributes:
         points: The point played in phase p = 1, 2, ..., shape (phases, d), row p - 1.
         winners: The winning expert at each leaf of phase p = 2, 3, ..., entry p - 2; empty if the point was held.
+
+    Raises:
+        InvalidArgumentError: ``points`` is not an array of finite numbers with two axes.
     """
 
-    points: FloatArray
+    points: FloatArray = field(converter=_points)
     winners: tuple[tuple[int, ...], ...]
 
     def play(self, round: int) -> FloatArray:

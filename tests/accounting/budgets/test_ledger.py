@@ -300,3 +300,17 @@ def test_a_reading_needs_a_delta_between_0_and_1(delta):
         ledger.reading(delta)
     with pytest.raises(InvalidArgumentError, match="delta"):
         FilteredLedger(AccountantGraph().source("s"), PureFilter(1.0)).reading(delta)
+
+
+def test_names_and_inputs_that_are_none_are_refused() -> None:
+    filtered = FilteredLedger(AccountantGraph().source("people"), PureFilter(1.0))
+    for refused in (
+        lambda: Ledger(AccountantGraph()).record([]),  # type: ignore[arg-type]
+        lambda: Ledger(AccountantGraph()).recorded([]),  # type: ignore[arg-type]
+        lambda: filtered.record([], Laplace(2.0), reads=["people"]),  # type: ignore[arg-type]
+        lambda: filtered.record("mean", Laplace(2.0), reads=0),  # type: ignore[arg-type]
+        lambda: filtered.would_exceed(Laplace(2.0), reads="people"),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            refused()
+    assert filtered.budget == PureFilter(1.0)

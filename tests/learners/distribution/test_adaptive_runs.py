@@ -181,3 +181,16 @@ def test_no_shuffler_hides_messages_on_which_the_next_question_depends() -> None
     learner = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=100, epsilon=1.0)
     with pytest.raises(UnsupportedEventError, match="depends on earlier messages"):
         InteractiveDistribution(learner).shuffled_graph()
+
+
+def test_runs_of_more_steps_than_some_seconds_make_are_refused_before_any_learner() -> None:
+    with pytest.raises(InvalidArgumentError, match="rounds=2147483648: asks for"):
+        AnytimeDistribution(None.__class__).simulate(0, np.random.default_rng(1), 1, rounds=2**31)
+    with pytest.raises(InvalidArgumentError, match="rounds"):
+        learner(2**40, EASY).simulate(0, np.random.default_rng(1), 1)
+
+
+def test_a_block_longer_than_all_rounds_is_all_of_them() -> None:
+    own = anytime()
+    one, other = (own.simulate(0, np.random.default_rng(1), 2, rounds=20, block=b) for b in (20, 2**64))
+    assert (one.risk == other.risk).all()

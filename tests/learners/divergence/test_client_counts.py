@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse, stats
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.learners.divergence.client_counts import ClientCounts, _keys
 from hockeystick.learners.divergence.public_coins import Queries, draw_cohorts, draw_queries
 
@@ -242,3 +242,16 @@ def test_cohorts_follow_their_mode(clients: int, size: int, rounds: int, seed: i
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="mode"):
         draw_cohorts(5, 2, np.random.default_rng(1), mode="poisson")  # type: ignore[arg-type]
+
+
+def test_more_records_than_some_seconds_of_keys_are_refused_before_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hockeystick.learners.divergence.client_counts._keys", None)
+    data = ClientCounts.of_records([0, 0], [0, 1], symbol_count=2, times=[2**25, 1])
+    with pytest.raises(InvalidDataError, match="records of clients with more than 5"):
+        data.capped(5, np.random.default_rng(1))
+    assert (data.capped(2**26, np.random.default_rng(1)).total() == [2**25, 1]).all()  # nobody has more: no key needed
+
+
+def test_cohorts_that_are_no_list_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="cohorts"):
+        ClientCounts.of_records([0], [0], symbol_count=2).at([0], 0)  # type: ignore[arg-type]

@@ -420,3 +420,15 @@ def test_bad_parameters_are_refused(bad: Any) -> None:
     for call in calls:
         with pytest.raises(InvalidArgumentError):
             call()
+
+
+def test_losses_of_candidates_without_a_probability_in_floats_are_refused() -> None:
+    mechanism = ExponentialMechanism.calibrated(epsilon=1.0, sensitivity=5e-324)
+    with pytest.raises(accounting.NumericalError, match="far apart"):
+        mechanism.log_likelihood_ratio([1, 0], [0.0, 3.0], [1.0, 2.0])
+    assert mechanism.log_likelihood_ratio([1], [0.0, 3.0], [1.0, 2.0]) == [0.0]
+
+
+def test_a_scale_whose_multiples_overflow_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="scale"):
+        ExponentialMechanism(1.7e308)

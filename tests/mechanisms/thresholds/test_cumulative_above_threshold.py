@@ -21,7 +21,7 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, Ledger
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
-from hockeystick.mechanisms.thresholds.cumulative_above_threshold import CumulativeAboveThreshold
+from hockeystick.mechanisms.thresholds.cumulative_above_threshold import CumulativeAboveThreshold, CumulativeSession
 
 FALSE_ALARM = 1e-6
 Law = dict[tuple[int, ...], float]
@@ -244,3 +244,15 @@ def test_audit_refutes_the_broken_variants(real: Any, neighbours: Any, broken: b
         confidence=1 - 1e-6,
     )
     assert verdict.refuted is broken, verdict
+
+
+def test_a_session_of_what_is_no_mechanism_or_noise_is_refused() -> None:
+    mechanism = CumulativeAboveThreshold(1.0, threshold_scale=1.0, query_scale=1.0)
+    for arguments in ((0, SimulationNoise(1)), (mechanism, 0)):
+        with pytest.raises(accounting.InvalidArgumentError):
+            CumulativeSession(*arguments)
+
+
+def test_worst_case_neighbours_of_a_threshold_far_above_the_sensitivity_are_cut() -> None:
+    mechanism = CumulativeAboveThreshold(1e200, threshold_scale=1e-90, query_scale=1e-90, sensitivity=1e-150)
+    assert len(mechanism.worst_case_neighbours()[0]) == 1005

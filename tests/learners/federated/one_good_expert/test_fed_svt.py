@@ -14,7 +14,14 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger, RefinementError
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    InvalidArgumentError,
+    InvalidDataError,
+    Ledger,
+    RefinementError,
+)
 from hockeystick.learners.federated.one_good_expert.exact_law import all_runs
 from hockeystick.learners.federated.one_good_expert.fed_svt import FedSVT
 from hockeystick.learners.federated.one_good_expert.releases import SVTRelease
@@ -537,3 +544,25 @@ def test_a_run_over_a_network_can_be_published(lazy: bool) -> None:
         learner.server()
     with pytest.raises(InvalidArgumentError, match="one of the two"):
         learner.server(SimulationNoise(1), server_seed=2)
+
+
+@pytest.mark.parametrize("experts", [2**31, 2**64])
+def test_more_experts_than_an_array_has_room_for_have_a_guarantee_and_no_run(experts: int) -> None:
+    learner, losses = evolve(SMALL, experts=experts), np.zeros((SMALL.rounds, 2))
+    assert learner.guarantee("client").epsilon(0.0).upper == SMALL.guarantee("client").epsilon(0.0).upper
+    for run in (
+        lambda: learner.run(losses, server_seed=1),
+        lambda: learner.simulate(losses, np.random.default_rng(1), 1),
+        lambda: learner.release(losses, noise=SimulationNoise(1)),
+        lambda: learner.sums(losses),
+    ):
+        with pytest.raises(InvalidArgumentError, match="experts"):
+            run()
+
+
+@pytest.mark.parametrize("totals", [[math.nan] * 3, [math.inf, 0.0, 0.0], [0.0], [], "x", 1.0])
+def test_log_odds_of_what_are_no_totals_are_refused(totals: Any) -> None:
+    learner = evolve(SMALL, experts=3)
+    with pytest.raises(InvalidDataError, match="totals"):
+        learner.logits(totals)
+    assert (evolve(learner, best_loss=1.7e308).logits(np.array([1.0, 2.0, 3.0])) == 0.0).all()  # all are at the floor

@@ -18,6 +18,7 @@ from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import ordered_labels, pinned, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, SquaredDistances, SquaredProducts
+from hockeystick.learners.federated.stochastic.results import Broadcasts
 from hockeystick.learners.network.protocol import FederationError, InProcess, Request, conduct
 
 ALARM, FAMILIES, data = cases.ALARM, cases.FAMILIES, cases.data
@@ -381,3 +382,9 @@ def test_a_calibrated_learner_certifies_its_target(model):
     one = learner().calibrated(model, epsilon=0.7)
     assert 0.69 < one.graph().guarantee(view=model).epsilon(delta=0.0).upper <= 0.7
     assert one.rounds == 63 and one.setting.phases[-1] != learner().setting.phases[-1]
+
+
+@pytest.mark.parametrize("points", [np.nan, [[np.nan]], [1.0], "x"])
+def test_broadcasts_of_what_are_no_points_are_refused(points: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="points"):
+        Broadcasts(points, ())
