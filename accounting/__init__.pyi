@@ -126,6 +126,7 @@ from .interop.dp_accounting_events import from_dp_event as from_dp_event
 from .interop.dp_accounting_events import to_dp_event as to_dp_event
 from .interop.dp_accounting_pld import from_pld as from_pld
 from .interop.dp_accounting_pld import to_pld as to_pld
+from .interop.flower import from_flower as from_flower
 from .interop.loader_sampling import sampling_of as sampling_of
 from .interop.opacus_history import from_opacus as from_opacus
 from .interop.opendp import from_opendp as from_opendp

@@ -22,7 +22,8 @@ training that Opacus allows. A step that they don't describe is refused before i
   size of the batch, has no noise.
 * An artificial record in place of an empty sample (``rand_on_empty``): a record that is alone in its batch then changes
   the gradient by twice the clipping norm.
-* Distributed training. There Opacus skips empty samples, so a record is in the remaining ones more often.
+* Distributed training, by DDP or FSDP. There Opacus skips empty samples, so a record is in the remaining
+  ones more often.
 
 With a plain Opacus engine, the accountant does not learn how the loader fills an empty sample, nor how many batches
 were drawn. It then refuses steps that add up pieces, and the caller has to see to the other conditions.
@@ -32,6 +33,7 @@ Opacus finds accountants by name: the first use of this module registers "hockey
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -44,6 +46,7 @@ from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.guarantee import Guarantee
+from hockeystick.accounting.interop.loader_sampling import sampling_of
 from hockeystick.accounting.interop.opacus_history import from_opacus
 from hockeystick.accounting.optional_packages import require
 
@@ -257,6 +260,10 @@ def _checked(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> d
     if sampling is not True:
         reason = "gives batches that are not Poisson samples, whose cost is different"
         remedy = "leave it at True, or charge batches of a shuffled list by hockeystick.events.ShuffledBatches"
+        with contextlib.suppress(InvalidArgumentError):
+            seen = sampling_of(arguments.get("data_loader"))
+            reason += f": the loader's sampling is {seen!r}"
+            remedy = f'leave it at True, or charge hockeystick.DPSGD(records, batch, epochs, clip=C, sampling="{seen}")'
         raise InvalidArgumentError("poisson_sampling", sampling, reason, remedy)
     if arguments.get("clipping") == "adaptive":
         raise _adaptive("adaptive")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import sys
-from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import dp_accounting
@@ -24,7 +24,7 @@ from hockeystick.accounting import (
     epsilon,
     from_dp_event,
 )
-from hockeystick.accounting.interop.jax_privacy import _config_class, jax_privacy_config
+from hockeystick.accounting.interop.jax_privacy import _config_class, jax_privacy_config, jax_privacy_events
 from hockeystick.accounting.optional_packages import MissingExtraError
 
 G, Self, P = dp_accounting.GaussianDpEvent, dp_accounting.SelfComposedDpEvent, dp_accounting.PoissonSampledDpEvent
@@ -89,6 +89,32 @@ def test_without_jax_privacy_the_error_names_the_extra(monkeypatch: pytest.Monke
         jax_privacy_config("add")
 
 
+def test_both_places_of_the_builders_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new, experimental = ModuleType("old"), ModuleType("new"), ModuleType("experimental")
+    old.DpAccountantConfig = object  # type: ignore[attr-defined]
+    new.dpsgd_event = experimental.dpsgd_event = BUILT["dpsgd_event"]  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "jax_privacy", ModuleType("jax_privacy"))
+    monkeypatch.setitem(sys.modules, "jax_privacy.experimental", ModuleType("jax_privacy.experimental"))
+    monkeypatch.setitem(sys.modules, "jax_privacy.experimental.accounting", experimental)
+    for version, place in ((old, experimental), (new, new)):
+        monkeypatch.setitem(sys.modules, "jax_privacy.accounting", version)
+        assert jax_privacy_events() is place
+    _config_class.cache_clear()
+    with pytest.raises(UnsupportedEventError, match="calibrate_dp_mechanism"):
+        jax_privacy_config()
+
+
+def test_without_training_accountants_trees_are_charged_and_noise_is_calibrated() -> None:
+    """The three lines of its documentation, with this accountant in place of dp-accounting's."""
+    tree = BUILT["dpsgd_event"][1]
+    event = compose((PoissonSampled(0.1, Gaussian(2.0)), 30))
+    assert Accountant().compose(tree).get_epsilon(1e-5) == epsilon(event, 1e-5).upper
+    start = dp_accounting.LowerEndpointAndGuess(0, 1.0)
+    found = dp_accounting.calibrate_dp_mechanism(Accountant, lambda s: Self(P(0.1, G(s)), 30), 1.0, 1e-5, start)
+    spent = epsilon(compose((PoissonSampled(0.1, Gaussian(found)), 30)), 1e-5).upper
+    assert 0.99 < spent <= 1.0
+
+
 @pytest.fixture
 def jax_privacy() -> Any:
     _config_class.cache_clear()
@@ -99,7 +125,7 @@ def jax_privacy() -> Any:
 @pytest.mark.usefixtures("jax_privacy")
 @pytest.mark.filterwarnings("ignore")  # of jax
 def test_builders_of_jax_privacy_make_the_trees_above() -> None:
-    builders = import_module("jax_privacy.experimental.accounting")
+    builders = jax_privacy_events()
     for name, (options, tree) in BUILT.items():
         assert getattr(builders, name)(2.0, 30, **options) == tree, name
 

@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
 from collections import OrderedDict
@@ -492,9 +493,34 @@ def test_opacus_calibrates_noise_with_this_accountant() -> None:
 @pytest.mark.statistical
 @pytest.mark.usefixtures("opacus")
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_a_schedule_of_the_noise_is_charged_step_by_step_also_without_a_wrapped_model(mode: str) -> None:
+    if "wrap_model" not in inspect.signature(import_module("opacus").PrivacyEngine.make_private).parameters:
+        pytest.skip("Opacus before 1.6")
+    engine, (model, optimizer, loader) = opacus_training.opacus_engine(), model_of()
+    _, optimizer, *criterion, loader = engine.make_private(
+        module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=2.0, max_grad_norm=1.0,
+        wrap_model=False, grad_sample_mode=mode,
+    )  # fmt: skip
+    loss = criterion[0] if criterion else import_module("torch").nn.functional.cross_entropy
+    schedule = import_module("opacus.schedulers").ExponentialNoise(optimizer, gamma=0.5)
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        loss(model(inputs), labels).backward()
+        optimizer.step()
+        schedule.step()
+    assert engine.accountant.history == [(2.0 / 2**i, 0.25, 1) for i in range(4)]
+    expected = compose(*(PoissonSampled(0.25, Gaussian(2.0 / 2**i)) for i in range(4)))
+    assert engine.get_epsilon(1e-5) == epsilon(expected, 1e-5).upper
+
+
+@pytest.mark.statistical
+@pytest.mark.usefixtures("opacus")
+@pytest.mark.filterwarnings("ignore")
 def test_uncovered_features_of_opacus_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="poisson_sampling=False"):
+    with pytest.raises(InvalidArgumentError, match="poisson_sampling=False.*sampling is 'shuffle'") as caught:
         fit(opacus_training.opacus_engine(), poisson_sampling=False)
+    assert 'sampling="shuffle"' in caught.value.remedy
     with pytest.raises(InvalidArgumentError, match="clipping='adaptive'"):
         fit(opacus_training.opacus_engine(), clipping="adaptive")
     with pytest.raises(InvalidArgumentError, match="rand_on_empty=True"):
