@@ -109,6 +109,7 @@ def test_the_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         name = re.match(r"# (\w+\.py)\n", text)
         if language == "python" and (package := missing(text)):
             absent.append(f"{package} (line {line})")
+            printed = None
         elif language == "python" and name:
             Path(name[1]).write_text(text, encoding="utf-8")
             if name[1].startswith("test_") and not is_run_by_a_command(page, name[1]):
