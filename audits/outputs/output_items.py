@@ -101,7 +101,10 @@ class _Walk:
 
     def sequence(self, head: str, keys: Sequence[Key], place: str) -> None:
         """Adds the items of parts that have positions, not names."""
-        if not all(part[0] in _LEAVES for part in keys):
+        kinds = {part[0] for part in keys}
+        if kinds == {"str"}:
+            self.cells([text for _, text in keys], head, place)
+        elif not kinds <= _LEAVES:
             for part in keys:
                 self.row(part, place)
         elif (
@@ -184,9 +187,9 @@ def _columns(place: str, width: int, names: tuple[Any, ...] = ()) -> tuple[str, 
 def _texts(place: str, items: list[Any], *, alone: bool) -> Items:
     """Returns the words of texts, and the lines and characters of a text that stands alone."""
     found: Items = {}
-    split = [_split(item) if type(item) is str else () for item in items]
-    if any(split):
-        words = (part or (item,) for part, item in zip(split, items, strict=True))
+    split = {text: _split(text) for text in {item for item in items if type(item) is str}}
+    if any(split.values()):
+        words = ((split[item] if type(item) is str else ()) or (item,) for item in items)
         found[f"the words of {place}"] = [word for part in words for word in part]
     if alone and len(items) == 1:
         text = items[0]

@@ -130,6 +130,9 @@ def _flatten(output: Any, values: list[float], kinds: list[str]) -> Key:
     check_size(len(values))
     if isinstance(output, _SIZED):
         check_size(len(output))
+        if type(output) in (list, tuple) and set(map(type, output)) == {str}:  # the common case, without a call an item
+            check_size(max(map(len, output)))
+            return ("of", type(output).__name__, (), *[("str", text) for text in output])
     key = _simple(output, values, kinds)
     if key is not None:
         return key if type(output) in _PLAIN else _with_attributes(output, key, values, kinds)

@@ -97,7 +97,9 @@ STATISTICS = (
 
 def _statistics(items: list[Any], counts: Counter[Any], known: int) -> list[float]:
     """Returns the values of ``STATISTICS``; ``known`` is the number of items in the vocabulary."""
-    size, letters = len(items), sum(len(item) for item in items if type(item) is str)
+    size = len(items)
+    texts = [(len(item), count) for item, count in counts.items() if type(item) is str]  # equal to no other type's
+    letters, worded = sum(length * count for length, count in texts), sum(count for _, count in texts) == size
     found: list[float] = [size, letters, len(counts), min(size, 1), 0, size - known, 0]
     if len(counts) < size:
         found[3:5] = max(counts.values()), sum(count > 1 for count in counts.values())
@@ -106,6 +108,8 @@ def _statistics(items: list[Any], counts: Counter[Any], known: int) -> list[floa
         found.append(sum(map(gt, items, islice(items, 1, None))))
     except TypeError:  # items of several types have no order
         found.append(0)
+    if worded:
+        return [*found, 0, 0, 0]
     numbers = [min(max(item, -_HUGE), _HUGE) for item in items if type(item) is float]
     return found + ([sum(numbers), min(numbers), max(numbers)] if numbers else [0, 0, 0])
 
