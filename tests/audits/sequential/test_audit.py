@@ -63,6 +63,23 @@ def test_the_same_seed_gives_the_same_verdict() -> None:
     assert plain[0] == plain[1]
 
 
+@pytest.mark.statistical
+def test_a_refutation_tells_counts_an_exact_event_a_hint_and_the_data() -> None:
+    """As verdicts on fixed samples do; the noise is half of what the claim needs."""
+    verdict = sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, rng=1)
+    known = sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, rng=1, events=above)
+    right = sequential_audit(half, claim=Claim(2.0), neighbours=PAIR, rng=1, most_samples=2000)
+
+    assert verdict.refuted and 0 <= verdict.count_q < verdict.count_p <= verdict.trials <= verdict.samples
+    assert "as if the noise were" in verdict.hint and f"hint: {verdict.hint}" in str(verdict)
+    assert f"happened {verdict.count_p:,} of {verdict.trials:,} times" in str(verdict)
+    assert verdict.data == ("0", "1") and "d0: 0, d1: 1" in str(verdict)
+    assert len(verdict.event_exact) >= len(verdict.event)
+    assert known.refuted and known.hint == "" and known.event_exact == "above"
+    assert known.count_p / known.trials == pytest.approx(known.frequency_p, abs=1 / known.trials)
+    assert not right.refuted and right.hint == ""
+
+
 def test_directions_and_words() -> None:
     verdict = sequential_audit(half, claim=Claim(1.0), neighbours=PAIR, rng=1, events=above)
     assert verdict.direction == "d1->d0" and verdict.refuted
