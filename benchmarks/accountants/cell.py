@@ -52,6 +52,8 @@ def _our_event(item: Item) -> Any:
     }
     if item.kind == "wor":
         return hs.compose((hs.SampledWithoutReplacement(10_000, 100, hs.Gaussian(1.0)), 1000))
+    if item.kind == "allocation":
+        return hs.RandomAllocation(1000, 1, hs.Gaussian(1.0))
     event = hs.compose(*((makers[str(kind)](*parameters), int(count)) for kind, *parameters, count in item.events))
     return event.at(2) if item.kind == "group" else event
 
@@ -74,7 +76,7 @@ def reference(item: Item) -> tuple[float, float]:
         import_module("hockeystick.accounting.engines.contour_integral"),
         import_module("hockeystick.accounting"),
     )
-    if item.kind in ("wor", "rdp", "divergence"):
+    if item.kind in ("wor", "rdp", "divergence", "allocation"):
         raise NotApplicable("no reference")
     if item.kind == "calibrate":
         optimize = import_module("scipy.optimize")

@@ -25,6 +25,8 @@ SECTIONS = {
     "sweep": "From δ = 1e-4 to 1e-15",
     "trees": "Random compositions",
 }
+SPEED = "<!-- speed -->"
+"""From here to the end of its section the page is written by ``speed.py``."""
 SAMPLED = "<!-- sampled_gaussians -->"
 """From here on the page is written by ``sampled_gaussians.py``."""
 HOME = "dp_accounting"  # the environment in which the reference is computed

@@ -14,6 +14,7 @@ The result of an item is ε at δ, except for these kinds:
     "divergence"  the Rényi divergence at order 8.5, in the worse direction
     "group"       ε when two records change
     "wor"         ε of Gaussian noise (σ = 1 per replacement) on samples of 100 out of 10,000, 1000 times, replace-one
+    "allocation"  ε of Gaussian noise (σ = 1) on one step of 1000, chosen at random by each record
     "calibrate"   σ at which 1000 steps of sampled Gaussian noise, q = 0.01, are (1, δ)-DP
 """
 
