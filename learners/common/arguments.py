@@ -7,30 +7,33 @@ from __future__ import annotations
 
 from hockeystick.accounting.validate import boolean, integer, real
 
+MOST = int(1e100)
+"""Of rounds, experts, clients and the like: products of three are floats."""
+
 
 def rounds(value: object) -> int:
     """Number of rounds T >= 1."""
-    return integer("rounds", value, low=1)
+    return integer("rounds", value, low=1, high=MOST)
 
 
 def two_rounds(value: object) -> int:
     """Number of rounds T >= 2."""
-    return integer("rounds", value, low=2)
+    return integer("rounds", value, low=2, high=MOST)
 
 
 def experts(value: object) -> int:
     """Number of experts d >= 2."""
-    return integer("experts", value, low=2)
+    return integer("experts", value, low=2, high=MOST)
 
 
 def batch(value: object) -> int:
     """Rounds per batch B >= 1."""
-    return integer("batch", value, low=1)
+    return integer("batch", value, low=1, high=MOST)
 
 
 def clients(value: object) -> int:
     """Number of clients m >= 1."""
-    return integer("clients", value, low=1)
+    return integer("clients", value, low=1, high=MOST)
 
 
 def records(value: object) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from hockeystick.learners.divergence import sensitivity as kl_sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts, checked_cohort
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed, count_logarithm
 from hockeystick.learners.divergence.public_coins import CohortMode, draw_cohorts, draw_queries
+from hockeystick.mechanisms.contract.arguments import generator
 
 Weighting = Literal["record", "client"]
 Weights = Literal["reference", "draws"]
@@ -161,9 +162,11 @@ class QueryAverage:
         records, law = _client_records(client_records), kl_sensitivity.reference(reference)
         count = integer("samples", samples, low=1, high=MOST)
         one_of("weights", weights, "reference", "draws")
-        query_coins, cohort_coins, order_coins = rng.spawn(3)
+        one_of("mode", mode, *get_args(CohortMode))
+        size = len(records) if cohort_size is None else cohort_size
+        query_coins, cohort_coins, order_coins = generator(rng).spawn(3)
         rounds = 1 if mode == "fixed" else count
-        cohorts = draw_cohorts(len(records), cohort_size or len(records), cohort_coins, mode=mode, rounds=rounds)
+        cohorts = draw_cohorts(len(records), size, cohort_coins, mode=mode, rounds=rounds)
         if mode != "fixed":
             symbols = draw_queries(law, count, query_coins).in_rounds(order_coins)
             shares = np.full(count, 1.0 / count)
@@ -246,7 +249,7 @@ class QueryAverage:
             group: Records that are replaced, of one client.
         """
         many = integer("group", group, low=1)
-        if draw == "realised":
+        if one_of("draw", draw, *get_args(Draw)) == "realised":
             return self._swap(multiplier, many).sensitivity
         return kl_sensitivity.worst_draw(
             self.reference,

@@ -32,7 +32,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedFloor
-from hockeystick.mechanisms.contract.arguments import zeros
+from hockeystick.mechanisms.contract.arguments import generator, zeros
 
 _SOURCE = "Gao, Huang & Yang 2024"
 
@@ -374,7 +374,7 @@ def one_select(records: npt.ArrayLike, algorithm: Algorithm, rng: np.random.Gene
         >>> one_select(records, ends_badly, rng).mean().item() < 0.05
         True
     """
-    playing, choosing = rng.spawn(2)
+    playing, choosing = generator(rng).spawn(2)
     plays = _plays(records, algorithm, playing)
     runs, rounds = plays.shape
     return np.asarray(plays[np.arange(runs), choosing.integers(0, rounds, size=runs)])

@@ -160,7 +160,8 @@ def least_gap(failure: Callable[[float], float], beta: float) -> float:
 
 def failing(beta: float, candidates: int) -> tuple[float, int]:
     """Returns the checked arguments of ``accuracy``: ``beta``, and the number of candidates other than the best."""
-    return validate.probability("beta", beta, open=True), validate.integer("candidates", candidates, low=1) - 1
+    count = validate.integer("candidates", candidates, low=1, high=validate.MOST)
+    return validate.probability("beta", beta, open=True), count - 1
 
 
 def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:

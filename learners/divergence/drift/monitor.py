@@ -41,6 +41,7 @@ from hockeystick.learners.divergence.intervals import Spread, interval, largest_
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation, wider
 from hockeystick.mechanisms import Gaussian, Laplace
+from hockeystick.mechanisms.contract.arguments import generator
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -234,7 +235,7 @@ class DriftMonitor(Watch):
             raise InvalidDataError("data", data, f"is not one ClientCounts for each of {len(windows)} windows")
         drawn = [
             self.estimator(average).simulate(counts, source, runs)
-            for average, counts, source in zip(windows, own, rng.spawn(len(own)), strict=True)
+            for average, counts, source in zip(windows, own, generator(rng).spawn(len(own)), strict=True)
         ]
         return np.stack(drawn, axis=1)
 

@@ -109,7 +109,7 @@ class FedSVT(SVTSetting):
         Raises:
             InvalidArgumentError: an argument outside its domain, or a target that nothing meets.
         """
-        count = integer("rounds", rounds, low=1)
+        count = arguments.rounds(rounds)
         length = integer("period", period, low=1, high=count)
 
         def learner(found: calibration.SVTParameters) -> FedSVT:
@@ -165,7 +165,7 @@ class FedSVT(SVTSetting):
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        count = integer("rounds", rounds, low=1)
+        count = arguments.rounds(rounds)
         length = integer("period", period, low=1, high=count)
         found = calibration.printed(
             clients=clients,

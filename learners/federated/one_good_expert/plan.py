@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import math
 
-from hockeystick.accounting import AccountantGraph, Adjacency
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.events.catalogue import BoundedRange, CumulativeAboveThreshold, NonPrivate
 from hockeystick.accounting.numerics.directed_rounding import product_up, sum_up
 from hockeystick.accounting.validate import integer, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.printed_claims import Condition, PrintedGuarantee
 from hockeystick.learners.network.threat_models import ThreatModel
+
+_STEEPEST = 300.0  # learning rate, beyond which its exponential and products overflow
 
 TRUSTED = (ThreatModel.OUTPUT, ThreatModel.CLIENT, ThreatModel.CENTRAL)
 """The threat models in which only the server sees the clients' sums."""
@@ -95,6 +97,8 @@ def printed_cost(
     if failure == 0.0:
         draws = [product_up(kappa, eta)]
     else:
+        if eta > _STEEPEST:
+            raise InvalidArgumentError("learning_rate", eta, "makes the printed bound infinite", "use a smaller one")
         log = -math.log(failure)
         draws = [math.sqrt(2.0 * kappa * log) * eta, product_up(kappa, eta * math.expm1(eta))]
     return PrintedGuarantee(

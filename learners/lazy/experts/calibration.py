@@ -16,7 +16,7 @@ from attrs import frozen
 
 from hockeystick.accounting import PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import (
     LARGEST_FAKE,
     LOOK_BELOW,
@@ -66,8 +66,8 @@ def calibrate(
         InvalidArgumentError: an argument outside its domain, or a target that no learning rate meets.
     """
     search = _Search(
-        integer("rounds", rounds, low=2),
-        integer("experts", experts, low=2),
+        arguments.two_rounds(rounds),
+        arguments.experts(experts),
         Target(epsilon=epsilon, delta=delta, group=group),
         shadow,
         beyond,

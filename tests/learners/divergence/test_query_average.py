@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,3 +303,13 @@ def test_bad_plans_are_refused() -> None:
     ):
         with pytest.raises(InvalidArgumentError, match=reason):
             plan.sums(data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [{"rng": 0}, {"mode": np.zeros((0, 3))}, {"cohort_size": np.zeros((0, 3))}])
+def test_coins_modes_and_sizes_of_other_types_are_refused(wrong: Any) -> None:
+    valid: Any = {"samples": 4, "rng": np.random.default_rng(1)}
+    average = QueryAverage.drawn([0.4, 0.3, 0.3], [2, 1, 1], **valid)
+    with pytest.raises(InvalidArgumentError):
+        QueryAverage.drawn([0.4, 0.3, 0.3], [2, 1, 1], **(valid | wrong))
+    with pytest.raises(InvalidArgumentError, match="draw"):
+        average.sensitivity(1.0, draw=[])  # type: ignore[arg-type]

@@ -566,3 +566,9 @@ def test_log_odds_of_what_are_no_totals_are_refused(totals: Any) -> None:
     with pytest.raises(InvalidDataError, match="totals"):
         learner.logits(totals)
     assert (evolve(learner, best_loss=1.7e308).logits(np.array([1.0, 2.0, 3.0])) == 0.0).all()  # all are at the floor
+
+
+@pytest.mark.parametrize("wrong", [{"rounds": 10**308}, {"epsilon": 2.0**31}])
+def test_printed_parameters_beyond_floats_are_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidArgumentError):
+        FedSVT.printed(**({"clients": 2, "rounds": 8, "experts": 3, "epsilon": 1.0, "delta": 1e-5} | wrong))
