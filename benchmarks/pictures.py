@@ -72,10 +72,10 @@ def audits(figure: Figure) -> None:
 
 
 PICTURES: dict[str, Callable[[Figure], None]] = {
-    "training": training,
-    "trade_offs": trade_offs,
-    "budget": budget,
-    "audit": audits,
+    "plot_training.svg": training,
+    "plot_trade_offs.svg": trade_offs,
+    "plot_budget.svg": budget,
+    "plot_audit.svg": audits,
 }
 
 
@@ -92,9 +92,9 @@ def main() -> int:
         if given.png:
             figure = Figure(figsize=(8.0, 3.4), layout="constrained")
             draw(figure)
-            figure.savefig(given.png / f"{name}.png", dpi=110)
+            figure.savefig((given.png / name).with_suffix(".png"), dpi=110)
         if given.write:
-            (DOCS / "figures" / f"plot_{name}.svg").write_text(svg(draw), encoding="utf-8")
+            (DOCS / "figures" / name).write_text(svg(draw), encoding="utf-8")
         print(name)
     return 0
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import inspect
 import itertools
 import re
@@ -15,12 +16,14 @@ import sys
 from importlib.util import find_spec
 from typing import Any
 
+import attrs
 from docutils import nodes
 from public_names import PACKAGES, meant, public
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
 NOT_RST = re.compile(r"``.*?``|\||\*(?=[\w.]+[),])|(?<=\w)_(?=[^\w`]|$)", re.DOTALL)
+MOST_OF_A_DEFAULT = 60  # characters
 NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -42,7 +45,40 @@ def as_written(
         if argument is not None:
             note = notes.get(argument.arg)
             argument.annotation = ast.parse(note, mode="eval").body if note else None
+    if attrs.has(value):
+        as_in_the_class(listed, value)
     return f"({ast.unparse(listed)})", "" if inspect.isclass(value) else notes.get("return", "")
+
+
+def as_in_the_class(listed: ast.arguments, value: type) -> None:
+    """Gives a constructor that attrs made the defaults of its fields, and drops private parameters.
+
+    The source of such a constructor takes them from a dictionary. A default that a function makes is written ``...``, and so is a long one.
+    """
+    defaults = {one.alias: default(one.default) for one in attrs.fields(value) if one.init}
+    defaults = {name: node for name, node in defaults.items() if node is not None}
+    by_place = [one for one in (*listed.posonlyargs, *listed.args) if not one.arg.startswith("_") or one.arg == "self"]
+    listed.posonlyargs, listed.args = [], by_place
+    listed.defaults = [defaults[one.arg] for one in by_place if one.arg in defaults]
+    listed.kwonlyargs = [one for one in listed.kwonlyargs if not one.arg.startswith("_")]
+    listed.kw_defaults = [defaults.get(one.arg) for one in listed.kwonlyargs]
+
+
+def default(given: object) -> ast.expr | None:
+    """Returns a field's default as it is shown; None for a field without one."""
+    if given is attrs.NOTHING:
+        return None
+    if isinstance(given, enum.Enum):
+        return ast.Name(f"{type(given).__name__}.{given.name}")
+    if inspect.isroutine(given) or isinstance(given, type):
+        return ast.Name(given.__name__)
+    if isinstance(given, attrs.Factory) and given.factory in (dict, list, tuple):
+        return ast.parse(repr(given.factory()), mode="eval").body
+    try:
+        found = ast.parse(repr(given), mode="eval").body
+    except SyntaxError:  # made by a function, or a value that no expression gives
+        return ast.Constant(...)
+    return found if len(repr(given)) <= MOST_OF_A_DEFAULT else ast.Constant(...)
 
 
 def text(note: object) -> str:

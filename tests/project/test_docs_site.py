@@ -293,3 +293,17 @@ def test_a_font_from_elsewhere_is_found_and_so_is_an_empty_site(tmp_path: Path) 
     ]
     (tmp_path / "empty").mkdir()
     assert len(site_check.problems(tmp_path / "empty")) == 1
+
+
+def test_a_constructor_of_attrs_is_shown_as_in_its_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(DOCS / "extensions")
+    annotations = extension("annotations")
+    arguments = "(orders=attr_dict['orders'].default, *, _spent=attr_dict['_spent'].default, adjacency=3)"
+    from hockeystick.accounting import AccountantGraph, Odometer
+
+    shown = annotations.as_written(None, "class", "Odometer", Odometer, None, f"(delta, {arguments[1:]}", "")[0]
+    assert shown == "(delta: float, orders: Iterable[float]=..., *, adjacency: object=Adjacency.ADD_OR_REMOVE_ONE)"
+    assert isinstance(annotations.default([1]), annotations.ast.List)
+    graph = annotations.as_written(None, "class", "A", AccountantGraph, None, "(pinned, _nodes, _views)", "")[0]
+    assert graph == "(pinned: bool=False)"
