@@ -7,6 +7,7 @@ links (``extensions/literal_links.py``), and what was built is checked at last (
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import hockeystick
@@ -18,16 +19,25 @@ version = release = hockeystick.__version__
 project_copyright = "the authors of hockeystick, Apache-2.0"
 language = "en"
 
+# Notebooks of the gallery are run and shown where myst-nb is installed (extra ``docs``); no output is kept.
+notebooks = find_spec("myst_nb") is not None
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600  # seconds, for one cell on a busy machine
+nb_merge_streams = True
+
 extensions = [
-    "myst_parser",
+    "myst_nb" if notebooks else "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "api_reference",
     "annotations",
     "literal_links",
+    "glossary_links",
     "site_check",
 ]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"} if notebooks else {".md": "markdown"}
+suppress_warnings = [] if notebooks else ["toc.empty_glob"]
 exclude_patterns = ["figures", "extensions"]
 nitpicky = True  # a cross-reference that leads nowhere is a warning, and warnings are errors
 

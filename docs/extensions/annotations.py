@@ -53,7 +53,8 @@ def as_written(
 def as_in_the_class(listed: ast.arguments, value: type) -> None:
     """Gives a constructor that attrs made the defaults of its fields, and drops private parameters.
 
-    The source of such a constructor takes them from a dictionary. A default that a function makes is written ``...``, and so is a long one.
+    The source of such a constructor takes them from a dictionary. A default that a function makes, or a long one, is
+    written ``...``.
     """
     defaults = {one.alias: default(one.default) for one in attrs.fields(value) if one.init}
     defaults = {name: node for name, node in defaults.items() if node is not None}
