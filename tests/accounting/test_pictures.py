@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
-from hockeystick.accounting.pictures import COLOURS, DASHES, axes_of, line, tidy
+from hockeystick.accounting.pictures import COLOURS, DASHES, axes_of, line
 
 # Linear RGB as seen without one kind of cone, from Machado, Oliveira & Fernandes (2009), severity 1.
 SEEN = {
@@ -79,12 +79,3 @@ def test_without_matplotlib_the_error_has_the_command(monkeypatch: pytest.Monkey
 
     with pytest.raises(MissingExtraError, match=r"pip install 'hockeystick\[report\]'"):
         axes_of(None)
-
-
-def test_a_legend_only_where_a_line_has_a_name() -> None:
-    nameless, named = Figure().subplots(1, 2)
-    line(nameless, 0, [0.0, 1.0], [0.0, 1.0], "")
-    line(named, 0, [0.0, 1.0], [0.0, 1.0], "ε")
-
-    assert tidy(nameless, "x", "y").get_legend() is None
-    assert tidy(named, "x", "y", "title").get_legend() is not None

@@ -42,8 +42,3 @@ def test_the_cost_of_an_event_is_that_of_its_guarantee() -> None:
 def test_power_refuses_events_that_do_not_exist() -> None:
     with pytest.raises(hs.InvalidArgumentError, match="give a smaller event_probability"):
         hs.plots.power(1.0, true_epsilons=[2.0], event_probability=0.5, ax=axes())
-
-
-def test_a_wrong_name_is_answered_with_the_right_one() -> None:
-    with pytest.raises(AttributeError, match="did you mean hockeystick.plots"):
-        hs.plot  # type: ignore[attr-defined]  # noqa: B018

@@ -100,8 +100,3 @@ def test_a_verdict_without_a_power_says_so(changes: dict[str, Any]) -> None:
 def test_a_coin_walk_has_no_two_rates() -> None:
     with pytest.raises(InvalidArgumentError, match="coin walk"):
         evolve(VERDICT, guesses=100, right_guesses=60, method="coin walk").plot(ax=axes())
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match='use "trade-off" or "power"'):
-        VERDICT.plot("pie", ax=axes())

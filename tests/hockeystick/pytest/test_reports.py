@@ -360,3 +360,38 @@ def test_the_workflow_installs_only_the_source_named_at_its_head() -> None:
         source = "hockeystick @ git+https://host/a b@c"
         filled = subprocess.run(show, env={"HOCKEYSTICK": source}, capture_output=True, text=True)
         assert filled.stdout.splitlines() == ["-e", ".", source, "pytest", "pytest-xdist"]
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_gitlab_template_runs_the_commands_of_the_page() -> None:
+    template = yaml.safe_load((ROOT / "docs" / "privacy-ci-gitlab.yml").read_text(encoding="utf-8"))
+    jobs = {name: job for name, job in template.items() if isinstance(job, dict) and "script" in job}
+    page = (ROOT / "docs" / "privacy-tests-in-ci.md").read_text(encoding="utf-8")
+
+    assert set(jobs) == {"privacy tests", "privacy evidence"}
+    for name, expected in (
+        ("privacy tests", "--privacy-report privacy.md"),
+        ("privacy evidence", "privacy-evidence.db"),
+    ):
+        (command,) = jobs[name]["script"]
+        start = command[: command.index(expected) + len(expected)]
+        assert jobs[name]["extends"] == ".privacy" and start in page
+    assert template["variables"]["HOCKEYSTICK"] == "" and "${HOCKEYSTICK:?" in template[".privacy"]["before_script"][0]
+    assert jobs["privacy evidence"]["resource_group"] and jobs["privacy evidence"]["cache"]["when"] == "always"
+
+
+def test_the_pre_commit_hook_stops_a_budget_that_rose(pytester: pytest.Pytester) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    arguments = hook["entry"].removeprefix("python -m pytest ").split()
+    budget = "privacy_lock('a', hs.events.Laplace({}), delta=0, adjacency=hs.Adjacency.LOCAL)"
+    test = "import hockeystick as hs\ndef test_a(privacy_lock):\n    " + budget
+    pytester.makepyfile(test_budgets=test.format("2.0"))
+
+    assert hook["id"] == "privacy-lock" and hook["language"] == "system" and hook["pass_filenames"] is False
+    assert pytester.runpytest(*arguments, "test_budgets.py").ret != 0  # the lock file is to be written first
+    assert pytester.runpytest("--privacy-update", "-p", "no:cacheprovider", "test_budgets.py").ret == 0
+    assert pytester.runpytest(*arguments, "test_budgets.py").ret == 0
+    pytester.makepyfile(test_budgets=test.format("1.0"))
+    assert pytester.runpytest(*arguments, "test_budgets.py").ret != 0
