@@ -268,12 +268,14 @@ def _crossing(points: Points, target: float) -> int | None:
         if found is None:
             return None
         low = found
-    guess = points.start
+    guess, stretch, before = points.start, 1.0, 0.0
     while high - low > 1:
         guess = min(max(guess, low + 1), high - 1)
         excess = points.log_delta(guess) - target
         low, high = (guess, high) if excess > 0 else (low, guess)
-        # The slope of ln δ is near −λ; a place more closes the bracket from the other side.
-        move = excess / slope + math.copysign(1.0, excess)
+        # The slope of ln δ is near −λ; a place more closes the bracket from the other side. Where rare losses make it
+        # far less steep, steps that double do.
+        stretch = 2 * stretch if excess * before > 0.0 else 1.0
+        before, move = excess, stretch * (excess / slope + math.copysign(1.0, excess))
         guess = guess + round(move) if abs(move) < (high - low) / 2 else (low + high) // 2
     return low

@@ -761,6 +761,21 @@ def test_beyond_the_window_next_to_nothing_is_left_from_above_and_nothing_from_b
         assert points.log_delta(place) < (-30.0 if upper else -1e300)
 
 
+@pytest.mark.parametrize(("start", "slope"), [(0, 1.0), (0, 1e-6), (10**9, 1e-6), (10**6, 3.0)])
+def test_few_sums_find_a_crossing_where_rare_losses_make_delta_fall_far_less_steeply_than_the_tilt(start, slope):
+    asked: list[int] = []
+
+    def log_delta(place: int) -> float:
+        asked.append(place)
+        return float(-slope * place)
+
+    law = SimpleNamespace(upper=True)
+    tilted = SimpleNamespace(law=law, slope=1.0, tails=None)
+    points: Any = SimpleNamespace(tilted=tilted, top=10**9, start=start, log_delta=log_delta)
+    assert loss_distribution._crossing(points, -slope * (10**6 + 0.5)) == 10**6
+    assert len(asked) < 100
+
+
 def test_the_default_direction_is_the_upper_bound():
     event = compose((RandomizedResponse(0.3), 4))
     assert (
