@@ -322,6 +322,12 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float, *, of_delta: flo
     return Plan(margin, level, tilt, ends, step, _AIM * (step / fine) ** 2 + drift / epsilon)
 
 
+@lru_cache(maxsize=1)
+def _law(event: PrivacyEvent, step: float, upper: bool) -> Law:
+    """The law of the losses left; a closer guess has the same one where the grid is as fine as it may be."""
+    return Law(event, step, upper)
+
+
 class CutLaw:
     """The law of an event's losses cut off as planned, and what was cut."""
 
@@ -329,7 +335,7 @@ class CutLaw:
         self.upper, self.margin, self.tilt = upper, planned.margin, planned.tilt
         self.step = 2.0**coarser * planned.step
         parts = [(Cut(inner, *end), count) for (inner, count), end in zip(parts_of(event), planned.ends, strict=True)]
-        self.law = Law(Composed(tuple(parts)), self.step, upper)
+        self.law = _law(Composed(tuple(parts)), self.step, upper)
         pairs = [(pair, count, *end) for (pair, count, *_), end in zip(sketch(event).parts, planned.ends, strict=True)]
         self._count_above(pairs, planned.level)
         if upper and self.q_above > 0.0:
