@@ -26,7 +26,7 @@ from functools import lru_cache
 import numpy as np
 from attrs import evolve, frozen
 
-from hockeystick.accounting.engines.grid_plan import _AIM, is_large, parts_of
+from hockeystick.accounting.engines.grid_plan import _AIM, LARGE, grid, is_large, parts_of
 from hockeystick.accounting.engines.loss_distribution import Points, between, root_of, values
 from hockeystick.accounting.engines.tilted_law import MAX_SIZE, Law, Tilted, TooLarge
 from hockeystick.accounting.errors import NumericalError, UnsupportedEventError
@@ -484,8 +484,8 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     return short and _is_fine(planned, variance) and is_large(event)
 
 
-def delta_at_none(event: PrivacyEvent, about: float, step: float, *, upper: bool) -> float | None:
-    """Returns a bound on δ(0), which is near ``about``; None where a grid of ``step`` over all losses is fine for it.
+def delta_at_none(event: PrivacyEvent, *, upper: bool) -> float | None:
+    """Returns a bound on δ(0); None where a grid over all losses is fine for it.
 
     The bound is that at an ε next to 0, of which δ(0) is above by e^ε − 1 at most.
 
@@ -493,10 +493,12 @@ def delta_at_none(event: PrivacyEvent, about: float, step: float, *, upper: bool
       UnsupportedEventError: a part is not a mixture of normals.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
+    about = math.exp(_near(event, LEAST_EPSILON, None)[1])
     at = _NEXT * about
     if not is_better(event, at, None):
         return None
     planned = plan(event, *_near(event, at, None))
+    step = grid(event, upper, large=about > LARGE)
     if sketch(event).added(planned.tilt, planned.level)(step) * planned.tilt <= _SHARP:
         return None
     found = delta(event, at, upper=upper)

@@ -342,13 +342,11 @@ class LossGrid(Method):
         if epsilon > 0.0 and cut_loss.is_better(self.event, epsilon, None):
             with contextlib.suppress(NumericalError, ArithmeticError, ValueError):
                 return cut_loss.delta(self.event, epsilon, upper=upper)
-        found = loss_distribution.delta(self.event, epsilon, upper=upper)
         if epsilon < cut_loss.LEAST_EPSILON:
-            step = grid_plan.grid(self.event, upper, large=found > grid_plan.LARGE)
             with contextlib.suppress(HockeystickError, ArithmeticError, ValueError):
-                at_none = cut_loss.delta_at_none(self.event, found, step, upper=upper)
-                return found if at_none is None else (min if upper else max)(found, at_none)
-        return found
+                if (at_none := cut_loss.delta_at_none(self.event, upper=upper)) is not None:
+                    return at_none
+        return loss_distribution.delta(self.event, epsilon, upper=upper)
 
     def doubt(self, epsilon: float, delta: float) -> bool:
         if not (0.0 < epsilon < math.inf and delta > _LEAST_DELTA):
