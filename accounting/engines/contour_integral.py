@@ -26,6 +26,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -87,13 +88,29 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, work: floa
     worst, refused = 0.0, []
     for one in alternatives(event):
         try:
-            worst = max(worst, _epsilon(one, number, upper, Work(work)).asked)
+            worst = max(worst, _one_end(one, number, upper, work))
         except NumericalError as error:
             refused.append((law_of(one)[0], error))
     for law, refusal in refused:
         if law.infinity() > 0.0 or _top(law) > worst:  # else all losses of what could not be resolved are below
             raise refusal
     return worst
+
+
+def _one_end(event: PrivacyEvent, delta: float, upper: bool, work: float) -> float:
+    """ε of an event of one direction, from above or below: the inversion for the one often knows both."""
+    if upper:
+        return _from_above(event, delta, work).asked
+    if law_of(event)[1]:
+        with contextlib.suppress(NumericalError):
+            if (other := _from_above(event, delta, work).other) is not None:
+                return other
+    return _epsilon(event, delta, False, Work(work)).asked
+
+
+@lru_cache(maxsize=4)
+def _from_above(event: PrivacyEvent, delta: float, work: float) -> _Ends:
+    return _epsilon(event, delta, True, Work(work))
 
 
 def estimate(event: PrivacyEvent, delta: float, *, work: float = WORK) -> float:

@@ -871,7 +871,7 @@ def test_a_refusal_in_one_order_of_the_data_sets_is_not_ignored(monkeypatch):
 
     monkeypatch.setattr(contour_integral, "_epsilon", refusing)
     with pytest.raises(NumericalError, match="not to be had"):
-        contour_integral.epsilon(PoissonSampled(0.1, Gaussian(1.0)), 1e-6)
+        contour_integral.epsilon(PoissonSampled(0.1, Gaussian(1.01)), 1e-6)
 
 
 @pytest.mark.statistical
