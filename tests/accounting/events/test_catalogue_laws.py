@@ -54,6 +54,10 @@ PAIR_IS_NOT_ALL = (
 )
 
 
+ENGINES = ("gaussian", "kov", "pld", "contour")
+"""Methods whose lower end is below the truth of every event with a tight pair."""
+
+
 def name_of(event: object) -> str:
     return repr(event)[:60]
 
@@ -173,13 +177,13 @@ def brackets(bound: Callable[..., Bracket], event: PrivacyEvent, at: float) -> d
     found = {}
     for method in METHODS:
         with contextlib.suppress(HockeystickError):
-            found[method] = bound(event, at, bracket=True, method=method)
+            found[method] = bound(event, at, bracket=method in ENGINES, method=method)
     return found
 
 
 def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
     """No method may be below the lower bound of an engine."""
-    for engine in ("gaussian", "kov", "pld", "contour"):
+    for engine in ENGINES:
         if engine in found and found[engine].upper < math.inf:
             lower = found[engine].lower
             assert lower is not None
