@@ -26,11 +26,10 @@ from hockeystick.accounting.events.basic.directions import DirectedEvent
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.events.basic.given_curves import worst_under_profile
-from hockeystick.accounting.events.basic.given_laws import _MORE, LossDistribution, OrderedPair
+from hockeystick.accounting.events.basic.given_laws import _MORE, _ROUND_OFF, LossDistribution, OrderedPair
 from hockeystick.accounting.interop.questions import event_under
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
 
-_ROUND_OFF = 1e-12  # of the sum of a law's masses
 _ABOVE = 1 + 1e-9  # more than the round-off of the other library's sums, and of bounds here
 _CELLS = 2**20  # the most of a law that is computed; longer ones are made from the curve
 _TOP = 650.0  # the largest ε of the curve from which they are made

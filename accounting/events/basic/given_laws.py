@@ -34,6 +34,7 @@ from hockeystick.accounting.losses.piecewise_profiles import atoms, larger_of_bo
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _MORE = 1e-4  # what masses may exceed 1 by in all: those of other libraries are rounded up one by one
+_ROUND_OFF = 1e-12  # of the sum of masses that were not rounded up
 _EXACT = 512  # the most outcomes for which the maximum of both orders is exact instead of on a grid
 _ORIENTATIONS = ("free", "tied", "forward")
 
@@ -97,7 +98,9 @@ def atoms_rdp(pair: Atoms, orders: Array) -> Array:
     losses, p = losses[p > 0.0], p[p > 0.0]
     if not losses.any():
         return np.zeros(a.shape)
-    more = max(0.0, math.fsum(p) - 1.0)
+    more = math.fsum(p) - 1.0
+    if more <= _ROUND_OFF:  # they add up to 1
+        more = 0.0
     out = np.empty(a.shape)
     for i, order in np.ndenumerate(a):
         t = order - 1.0

@@ -6,6 +6,7 @@ False alarms: all correct cases together are refuted with probability at most 1e
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ def test_ctrl_c_keeps_finished_cases_and_resume_goes_on(folder: Path, monkeypatc
     def interrupted(*given: Any, **more: Any) -> Any:
         calls.append("")
         if len(calls) == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return audited(*given, **more)
 
     monkeypatch.setattr(cases, "audit", interrupted)
@@ -136,7 +137,7 @@ def test_ctrl_c_with_workers_keeps_finished_cases_and_resume_goes_on(
 
     def interrupted(crew: Any, function: Any, jobs: Any) -> Any:
         yield next(iter(survivors(crew, function, jobs)))
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
         patch.setattr(workers.Crew, "survivors", interrupted)
@@ -172,7 +173,7 @@ def test_ctrl_c_without_a_file_is_reported(monkeypatch: pytest.MonkeyPatch) -> N
     from hockeystick.audits.catalogue.parts import cases
 
     def interrupted(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(cases, "audit", interrupted)
     result = catalogue(*PAIR)
