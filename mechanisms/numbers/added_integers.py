@@ -237,7 +237,9 @@ class _Profile:
         return found
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
-        """Returns ln(δ at ε / the target's δ)."""
+        """Returns ln(δ at ε / the target's δ); for a δ that underflows, by how much ε at δ exceeds the target's."""
         chosen = _method(event, self.delta, method)
+        if self.delta < _ENDS:
+            return accounting.epsilon(event, self.delta, method=chosen).upper - self.epsilon
         found = accounting.delta(event, self.epsilon, method=chosen).upper
         return math.log(found / self.delta) if found else -60.0
