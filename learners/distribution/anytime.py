@@ -18,7 +18,7 @@ from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgu
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
-from hockeystick.learners.distribution.runs import MESSAGE, Runs
+from hockeystick.learners.distribution.runs import Runs, steps
 from hockeystick.mechanisms.contract.arguments import generator, run_count, steps_in_all
 
 Maker = Callable[[int], OnlineDistribution]
@@ -124,7 +124,8 @@ class AnytimeDistribution:
             InvalidArgumentError: an argument outside its domain.
         """
         parts, marks, rng = [], [], generator(rng)
-        steps_in_all("rounds", rounds, integer("rounds", rounds, low=1) * run_count(runs) * MESSAGE)
+        work = steps(integer("rounds", rounds, low=1), integer("block", block, low=1))
+        steps_in_all("rounds", rounds, work * run_count(runs))
         for epoch in self.epochs(rounds):
             last = epoch.first + epoch.rounds
             seen = None if contexts is None else np.asarray(contexts)[epoch.first : last]

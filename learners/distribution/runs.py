@@ -30,8 +30,7 @@ Losses = tuple[AnyIntArray | None, FloatArray]
 Source = Callable[[int, int], Losses]
 """The messages of the rounds first .. last - 1, counted from 0; called in order, once for each round."""
 
-MESSAGE = 8
-"""The steps of work that one message takes."""
+_MESSAGE, _TURN = 3, 5  # steps of work, that of one message and that of one block of them
 _CELLS, _ROUNDS = 2**17, 2**15  # weights and messages in memory at once, of all runs, so that they fit a cache
 
 
@@ -150,6 +149,11 @@ class Runs:
             return np.asarray(self.totals / self.counts)
 
 
+def steps(rounds: int, block: int) -> int:
+    """Returns the steps of work of one run with few experts, each of some 30 nanoseconds."""
+    return _MESSAGE * rounds + _TURN * (rounds // block)
+
+
 def play(
     source: Source,
     risks: KLRisk | Sequence[KLRisk],
@@ -183,7 +187,7 @@ def play(
     rated = (risks,) if isinstance(risks, KLRisk) else tuple(risks)
     seen = _contexts(contexts, length, len(rated))
     experts = rated[0].experts
-    steps_in_all("rounds", rounds, length * count * max(MESSAGE, experts // size))
+    steps_in_all("rounds", rounds, count * max(steps(length, size), length * (experts // size)))
     stops = {-(-integer("marks", mark, low=1, high=length) // size) * size for mark in marks}
     ends = sorted({min(length, stop) for stop in stops} | {length})
     blocks = min(_CELLS // (count * experts), _ROUNDS // (count * size))

@@ -77,7 +77,7 @@ def array_length(name: str, value: object, length: int | None = None) -> int:
 
 
 def steps_in_all(name: str, value: object, steps: int) -> None:
-    """Checks the work of a call that keeps no array of its steps, of some ten nanoseconds each.
+    """Checks the work of a call that keeps no array of its steps, of ten to thirty nanoseconds each.
 
     Raises:
       InvalidArgumentError: there are more than ``MOST_NUMBERS``.
