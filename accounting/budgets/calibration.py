@@ -163,7 +163,7 @@ class Calibrated:
 @guessing
 def calibrate(
     build: Callable[[float], object],
-    target: Target,
+    target: Target | tuple[float, float],
     *,
     guess: float = 1.0,
     low: float = 0.0,
@@ -179,7 +179,7 @@ def calibrate(
 
     Args:
       build: parameter -> an event, an ``AccountantGraph``, a ``Guarantee``, or anything with a method ``event()``.
-      target: ``EpsilonDelta``, ``Advantage``, ``TruePositiveRate``, or anything with their method.
+      target: ``EpsilonDelta``, ``Advantage``, ``TruePositiveRate``, anything with their method, or (ε, δ).
       guess: where the search starts, > 0; anywhere within a few orders of magnitude.
       low, high: the ends of the parameter's domain; ``low`` itself is tried only if it is positive.
       integer: only whole numbers are tried, up to 2^53.
@@ -191,16 +191,21 @@ def calibrate(
 
     Example: noise for a thousand steps.
 
-    >>> from hockeystick.accounting import EpsilonDelta, Gaussian, calibrate, compose
-    >>> found = calibrate(lambda sigma: compose((Gaussian(sigma), 1000)), EpsilonDelta(1.0, 1e-6))
+    >>> from hockeystick.accounting import Gaussian, calibrate, compose
+    >>> found = calibrate(lambda sigma: compose((Gaussian(sigma), 1000)), (1.0, 1e-6))
     >>> round(found.value, 3)
     133.596
     """
+    if not callable(build):
+        raise InvalidArgumentError("build", build, "can't be called", "give a function of one number, such as Gaussian")
+    goal = EpsilonDelta(*target) if isinstance(target, tuple) and len(target) == 2 else target
+    if isinstance(goal, tuple) or not callable(getattr(goal, "excess", None)):
+        raise InvalidArgumentError("target", target, "is not a target", "give EpsilonDelta(epsilon, delta)")
     low = validate.real("low", low, low=0.0)
     high = validate.real("high", high, low=low, low_open=True, allow_inf=True)
     guess = validate.real("guess", guess, low=low, high=high, low_open=low == 0.0)
     tolerance = validate.real("tolerance", tolerance, low=1e-12, high=0.5)
-    search = Search(build, target, low, high, integer, tolerance)
+    search = Search(build, goal, low, high, integer, tolerance)
     return search.run(guess)
 
 

@@ -152,15 +152,17 @@ def test_renyi_bounds_lead_from_a_poor_guess_to_a_good_start(guess):
 def test_targets_that_cannot_be_calibrated_are_refused():
     target = EpsilonDelta(1.0, 1e-6)
     with pytest.raises(NumericalError, match="no value"):
-        calibrate(lambda sigma: compose(Gaussian(sigma), NonPrivate()), target)
+        calibrate(lambda sigma: compose(Gaussian(sigma), NonPrivate()), (1.0, 1e-6))
     with pytest.raises(NumericalError, match="does the parameter matter"):
         calibrate(lambda sigma: Gaussian(100.0), target)
     with pytest.raises(InvalidArgumentError, match="has no event"):
         calibrate(lambda sigma: sigma, target)
     bad: list[dict[str, Any]] = [{"guess": 0.0}, {"guess": math.nan}, {"low": 2.0, "high": 1.0}]
-    for arguments in [*bad, {"tolerance": 0.0}, {"tolerance": 0.6}]:
-        with pytest.raises(InvalidArgumentError):
-            calibrate(Gaussian, target, **arguments)
+    bad += [{"tolerance": 0.0}, {"tolerance": 0.6}, {"target": 1.0}, {"target": (1.0,)}, {"build": Gaussian(1.0)}]
+    usual: dict[str, Any] = {"build": Gaussian, "target": target}
+    for arguments in bad:
+        with pytest.raises(InvalidArgumentError, match=[*arguments][-1]):
+            calibrate(**(usual | arguments))
 
 
 @pytest.mark.parametrize(
