@@ -150,7 +150,7 @@ class PostgresDatabase:
 
     def append(self, known: int, charge: Callable[[Snapshot], Row]) -> None:
         with self._transaction("charged") as db:
-            before = self._snapshot(db, known, alone=True)
+            before = self._snapshot(db, known, locked=True)
             row = charge(before)
             at = {"name": self._name, "charges": before.charges, "from": before.digest}
             grown = db.execute(_GROW, at | asdict(row))
@@ -160,13 +160,16 @@ class PostgresDatabase:
     def problems(self) -> list[str]:
         return []  # the server checks its own pages; the digests check what it returns
 
-    def _snapshot(self, db: psycopg.Connection[Any], known: int, *, alone: bool = False) -> Snapshot:
-        """Returns the state, for as long as the transaction lasts if ``alone``: all statements are sent at once."""
+    def _snapshot(self, db: psycopg.Connection[Any], known: int, *, locked: bool = False) -> Snapshot:
+        """Returns the state; if ``locked``, nobody else can change it before the transaction ends.
+
+        All statements are sent at once, so that this takes one exchange with the server.
+        """
         import psycopg
 
         try:
             with db.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():
-                if alone:
+                if locked:
                     db.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (_LOCK, self._name))
                 one = db.execute(_HEAD, (known, self._name))
                 more = db.execute(_ROWS, (self._name, known))

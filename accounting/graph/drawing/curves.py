@@ -76,13 +76,13 @@ def with_noise(event: PrivacyEvent, factor: float) -> PrivacyEvent:
     names = {one.name for one in fields(type(event))}
     for name in names & _SCALES.keys():
         return evolve(event, **{name: getattr(event, name) * factor ** _SCALES[name]})
-    if "event" in names:
-        return evolve(event, **{name: with_noise(getattr(event, name), factor) for name in ("event",)})
+    for name in names & {"event"}:
+        return evolve(event, **{name: with_noise(getattr(event, name), factor)})
     raise UnsupportedEventError(f'{type(event).__name__} has no noise to scale: use kind="steps" or kind="profile"')
 
 
 def _epsilons(events: Sequence[PrivacyEvent], delta: float) -> list[float]:
-    found = [best_bound.epsilon(event, delta).upper for event in events]
+    found = [_epsilon(event, delta) for event in events]
     if not any(map(math.isfinite, found)):
         raise InvalidArgumentError("delta", delta, "is one at which no ε of this picture is finite", "give a larger δ")
     return found
