@@ -34,28 +34,32 @@ def pytest_sessionstart() -> None:
             providers._get_local_constants = lambda: none
 
 
+TIERS = {"statistical": ("statistical", "mutant_table"), "deep": ("deep",)}
+"""The marks of tiers, and the words of which a module with such tests has one: the mark, or the helper that sets it."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets the tier "statistical" pass over files without such tests: to import all takes as long as many tests."""
-    if config.option.markexpr == "statistical":
-        config.pluginmanager.register(StatisticalFiles())
-
-
-MARKED = {"statistical", "mutant_table"}  # the mark, and the helper that sets it
+    """Lets these tiers pass over files without such tests: to import all takes as long as many tests."""
+    if config.option.markexpr in TIERS:
+        config.pluginmanager.register(FilesOfTier(config.option.markexpr))
 
 
 @cache
-def may_be_statistical(module: Path) -> bool:
-    """Whether the text of a module names the mark."""
+def may_be(tier: str, module: Path) -> bool:
+    """Whether the text of a module names the mark of the tier."""
     text = module.read_text(encoding="utf-8")
-    return any(word in text for word in MARKED)
+    return any(word in text for word in TIERS[tier])
 
 
-class StatisticalFiles:
-    """Passes over modules without the mark."""
+class FilesOfTier:
+    """Passes over modules without the mark of a tier."""
+
+    def __init__(self, tier: str) -> None:
+        self.tier = tier
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Ignores a module that does not name the mark."""
-        return True if collection_path.suffix == ".py" and not may_be_statistical(collection_path) else None
+        return True if collection_path.suffix == ".py" and not may_be(self.tier, collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,12 +75,18 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own, which chooses by -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts every test into its tier: by its folder, by its mark, and all the rest is fast."""
+    """Puts every test into one tier: by its folder, by its mark (deep before statistical), and all the rest is fast."""
     tests = Path(__file__).parent
     for item in items:
         if any(item.path.is_relative_to(tests / folder) for folder in ("project", "benchmarks")):
             item.add_marker(pytest.mark.project)
-        elif item.get_closest_marker("statistical") is None:
+            continue
+        tier = next((name for name in ("deep", "statistical") if item.get_closest_marker(name)), "fast")
+        if tier == "fast":
             item.add_marker(pytest.mark.fast)
-        elif not may_be_statistical(item.path):
-            raise pytest.UsageError(f"{item.nodeid} is marked by a word that is not in MARKED of tests/conftest.py")
+        elif not may_be(tier, item.path):
+            raise pytest.UsageError(f"{item.nodeid} is marked by a word that is not in TIERS of tests/conftest.py")
+        if tier == "deep":  # -m statistical would take it too
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "statistical"]
+            if item.get_closest_marker("statistical"):
+                raise pytest.UsageError(f"{item.nodeid}: its module or class is statistical, so it can't be deep")

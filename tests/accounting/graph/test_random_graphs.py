@@ -31,6 +31,11 @@ from hockeystick.accounting.losses.dominating_pairs import Array
 QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
+def examples(few: int, many: int) -> pytest.MarkDecorator:
+    """The number of trees: ``many``, of which ``few`` are the first ones, in the tier *deep*."""
+    return pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.deep)])
+
+
 def run(examples: int, strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
     settings(max_examples=examples, suppress_health_check=QUIET)(given(strategy)(check))()
 
@@ -157,7 +162,8 @@ def trees(draw: st.DrawFn) -> Tables:
 
 
 @pytest.mark.statistical
-def test_no_bound_is_below_the_enumerated_outcomes():
+@examples(40, 160)
+def test_no_bound_is_below_the_enumerated_outcomes(examples):
     """The contour engine, the slowest by far, is tried at one ε and one δ of each tree."""
 
     def check(drawn: tuple[Tables, int]) -> None:
@@ -177,7 +183,7 @@ def test_no_bound_is_below_the_enumerated_outcomes():
                     bound = float(event.rdp(np.array([order]))[0])
                     assert math.log(moment) / (order - 1) <= bound * (1 + 1e-9) + 1e-12, (event, order)
 
-    run(160, st.tuples(trees(), st.integers(0, 2)), check)
+    run(examples, st.tuples(trees(), st.integers(0, 2)), check)
 
 
 # Trees with densities: one engine against the other ----------------------------------------
@@ -206,7 +212,8 @@ COMPOSED = st.lists(st.tuples(SMOOTH, st.integers(1, 60)), min_size=1, max_size=
 
 
 @pytest.mark.statistical
-def test_no_bound_is_below_the_lower_bound_of_the_inversion():
+@examples(12, 50)
+def test_no_bound_is_below_the_lower_bound_of_the_inversion(examples):
     def check(drawn: tuple[PrivacyEvent, float]) -> None:
         event, at = drawn
         try:
@@ -216,7 +223,7 @@ def test_no_bound_is_below_the_lower_bound_of_the_inversion():
         for method in (None, *METHODS):
             assert lower <= epsilon(event, at, method=method).upper * (1 + 1e-9) + 1e-12, (event, at, method)
 
-    run(50, st.tuples(COMPOSED, DELTAS), check)
+    run(examples, st.tuples(COMPOSED, DELTAS), check)
 
 
 # Laws ----------------------------------------
@@ -245,7 +252,8 @@ def recipes(draw: st.DrawFn) -> Callable[[float, float, int], PrivacyEvent]:
 
 
 @pytest.mark.statistical
-def test_cost_falls_with_noise_and_rises_with_everything_else():
+@examples(25, 100)
+def test_cost_falls_with_noise_and_rises_with_everything_else(examples):
     def check(drawn: tuple[Callable[[float, float, int], PrivacyEvent], float, float]) -> None:
         build, at, factor = drawn
         event = build(1.0, 1.0, 1)
@@ -256,7 +264,7 @@ def test_cost_falls_with_noise_and_rises_with_everything_else():
         for other in larger:
             assert cost <= epsilon(other, at).upper * (1 + 1e-5) + 1e-9, (event, other)
 
-    run(100, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)), check)
+    run(examples, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)), check)
 
 
 # Native trees: never above what dp-accounting can show, and never below the truth ---------------------------------
@@ -283,14 +291,15 @@ def native(relation: Relation) -> st.SearchStrategy[dp_accounting.DpEvent]:
 
 
 @pytest.mark.statistical
-def test_never_above_its_renyi_accountant():
+@examples(30, 120)
+def test_never_above_its_renyi_accountant(examples):
     def check(drawn: tuple[dp_accounting.DpEvent, float]) -> None:
         event, at = drawn
         theirs = dp_accounting.rdp.RdpAccountant()
         assume(theirs.supports(event))
         assert epsilon(from_dp_event(event), at).upper <= theirs.compose(event).get_epsilon(at) * (1 + 2e-6) + 1e-9
 
-    run(120, st.tuples(native(Relation.ADD_OR_REMOVE_ONE), DELTAS), check)
+    run(examples, st.tuples(native(Relation.ADD_OR_REMOVE_ONE), DELTAS), check)
 
 
 def counts_are_lost(event: dp_accounting.DpEvent) -> bool:
