@@ -128,7 +128,11 @@ def _filter(given: dict[str, Any]) -> PrivacyFilter:
 
 @ledger_command.command("show")
 @_place
-@option("--delta D", Real(0.0, 1.0, high_open=True), "Also show the ε that the budget stands for at this δ.")
+@option(
+    "--delta D",
+    Real(0.0, 1.0, high_open=True),
+    "The δ of the ε that the budget stands for. Default: 1e-6, or 0 for --filter pure.",
+)
 @option("--last N", Count(0), "Number of charges to show, the last ones. Default: 20.")
 @together(_timeout, file_option("json", "Write budget and all charges as JSON ('-': to the standard output)."))
 def show(place: str, last: int | None, json_file: str | None, **given: Any) -> int:
@@ -143,13 +147,19 @@ def show(place: str, last: int | None, json_file: str | None, **given: Any) -> i
 
     Exit status: 0, or 2 if the ledger can't be read or is damaged.
     """
+    from hockeystick.accounting import PureFilter
+
     ledger = _opened(place, given)
     budget, charges = ledger.budget(), ledger.charges()
     shown = charges[max(0, len(charges) - (_SHOWN if last is None else last)) :]
+    delta = given["delta"]
+    if delta is None:
+        delta = 0.0 if isinstance(budget, PureFilter) else 1e-6
     if json_file is not None:
         _write(json_file, _content(place, budget, charges))
-    parts: list[Any] = _budget_lines(budget, given["delta"])
-    parts.append(f"{len(charges)} charges" + (f", the last {len(shown)}:" if 0 < len(shown) < len(charges) else ""))
+    parts: list[Any] = _budget_lines(budget, delta)
+    number = "1 charge" if len(charges) == 1 else f"{len(charges)} charges"
+    parts.append(number + (f", the last {len(shown)}:" if 0 < len(shown) < len(charges) else ""))
     if shown:
         from rich.table import Table
         from rich.text import Text  # others wrote them: no markup
@@ -280,7 +290,7 @@ def _receipt(receipt: Receipt) -> str:
     return f"charge {receipt.number}, digest {receipt.digest}"
 
 
-def _budget_lines(budget: PrivacyFilter, delta: float | None) -> list[Any]:
+def _budget_lines(budget: PrivacyFilter, delta: float) -> list[Any]:
     from rich.table import Table
 
     total, left = budget.total(), budget.remaining()
@@ -291,11 +301,10 @@ def _budget_lines(budget: PrivacyFilter, delta: float | None) -> list[Any]:
     for name in [*names, *["failure_delta"] * (failure > 0.0)]:
         whole = total.get(name, failure)
         table.add_row(name, f"{whole:.6g}", f"{whole - left[name]:.6g}", f"{left[name]:.6g}")
-    lines: list[Any] = [f"{type(budget).__name__} under {budget.adjacency.value}", table]
+    whole_budget = f"all of it: ε = {budget.epsilon(delta):.6g} at δ = {delta:g}"
+    lines: list[Any] = [f"{type(budget).__name__} under {budget.adjacency.value}", whole_budget, table]
     if len(total) > 1:
         lines.append(f"the order with the most room, of {len(total)}")
-    if delta is not None:
-        lines.insert(1, f"all of it: ε = {budget.epsilon(delta):.6g} at δ = {delta:g}")
     return lines
 
 

@@ -53,9 +53,12 @@ def test_charges_are_those_of_the_library_and_shown(place):
     assert (one.event, one.count, one.who) == (events.Gaussian(40.0), 3, "batch")
     assert two.event == events.PoissonSampled(0.01, events.Gaussian(2.0))
 
-    shown = run("show", place, "--delta", "1e-6")
+    shown = run("show", place)
     assert shown.exit_code == 0 and "2 charges" in shown.stdout and "[red]mean" in shown.stdout
     assert "\x1b" not in shown.stdout and "ε = 3 at δ = 1e-06" in shown.stdout
+    assert (
+        f"ε = {DurableLedger.open(place).budget().epsilon(1e-4):.6g} at" in run("show", place, "--delta", "1e-4").stdout
+    )
     assert "2 charges, the last 1:" in run("show", place, "--last", "1").stdout
 
     content = strict_json(run("show", place, "--json", "-").stdout)
