@@ -298,6 +298,9 @@ def pace(seconds: float, url: str | None = None) -> Result:
 
 _PAGE = """# Ledgers: faults, counted
 
+**{lost} charges of {releases} releases were lost** to kills, crashes, forks, full disks, cut connections,
+flipped bits and ledgers that were replaced while in use.
+
 Written by `python -m benchmarks.ledgers --write`; edit that instead.
 
 A *lost* charge is a release whose charge is not in the ledger: noise that was drawn and not paid for. There must be
@@ -356,7 +359,12 @@ def main() -> int:
         for name, p in paces.items()
     ]
     page = _PAGE.format(
-        machine=machine(), table=table, skipped=" ".join(skipped), paces=markdown(columns, speeds)
+        machine=machine(),
+        table=table,
+        skipped=" ".join(skipped),
+        paces=markdown(columns, speeds),
+        lost=f"{sum(_sum(found)['lost'] for found in rounds.values()):,}",
+        releases=f"{sum(_sum(found)['releases'] for found in rounds.values()):,}",
     ).replace(" \n", "\n")
     print(page)
     if options.write:

@@ -79,6 +79,9 @@ def _opendp(make: str, metric: str, size: int) -> Callable[[], Any]:
 
 PAGE = """# Mechanisms: side by side
 
+{met} Laplace and Gaussian simulations have to reach 0.6 of numpy's speed, and
+secure releases 0.9 of OpenDP's.
+
 Written by `python -m benchmarks.mechanisms --write`; edit that instead.
 
 The table has the least CPU time of several alternating runs in one process. A secure release rounds to a grid and adds

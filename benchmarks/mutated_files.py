@@ -160,10 +160,10 @@ def _read(one: Format, path: Path, damaged: bytes, found: Result) -> str:
 
 _PAGE = """# Mutated files: readers, counted
 
-Written by `python -m benchmarks.mutated_files --write`; edit that instead.
-
 {total} damaged files were read. {raw} raised an error that is not a `HockeystickError`, {hangs} took more than 10 CPU
 seconds, and {below} were accepted with less than they hold. Reading had {memory} GiB of address space.
+
+Written by `python -m benchmarks.mutated_files --write`; edit that instead.
 
 {machine}.
 

@@ -132,6 +132,9 @@ def page(rows: list[Found]) -> str:
     lines = [
         "# Calibration: side by side",
         "",
+        f"A calibration should take at most {LIMIT:g} CPU seconds, and half of them at most {MEDIAN:g}. The first",
+        "table says how many do. The last one has every case.",
+        "",
         "Written by `python -m benchmarks.accountants.calibration --write`; edit that instead.",
         "",
         "The table has the noise σ that gives (ε, δ) for T releases by the Gaussian mechanism, each of a Poisson",

@@ -294,16 +294,19 @@ def page(every: tuple[Bound, ...], lines: dict[str, str], standing: str) -> str:
     """Returns the page with the lines of some bounds; those of the others are what they are on the ``standing`` one."""
     before = {line.split("|")[1].strip(): line for line in standing.splitlines() if line.startswith("| ")}
     table = [lines.get(bound.name) or before.get(bound.name) or row(bound, {}, 1)[1] for bound in every]
-    return "\n".join([TEXT, TABLE, *table]) + "\n"
+    kept = sum(line.endswith(("| yes |", "| as far as can be told |")) for line in table)
+    return "\n".join([TEXT.format(kept=f"**{kept} of {len(table)} bounds keep their level**"), TABLE, *table]) + "\n"
 
 
 HEAD = "bound", "outputs", "targets", "audits", "false alarms", "rate", "at most", "worst target", "rate", "at most"
 TABLE = f"| {' | '.join((*HEAD, 'level', 'kept'))} |\n{'|---' * (len(HEAD) + 2)}|"
 TEXT = """# Audits: false alarms of every bound
 
+{kept} in audits of correct mechanisms whose claim holds with equality:
+they refute true claims no more often than promised, as far as so many audits can tell.
+
 Written by `python -m benchmarks.auditors.calibration --write`; edit that instead.
 
-This page measures the false-alarm rate of every bound, by audits of correct mechanisms whose claim holds with equality.
 *Outputs* is the number of outputs from each data set. A false alarm is a refutation, or a lower bound on ε above the
 truth. *At most* is the exact upper confidence limit of a rate at 99 %, first for all targets together, then for the
 target with the most frequent alarms. The level is *kept* if no target's rate is above it. "As far as can be told" means

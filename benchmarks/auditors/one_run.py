@@ -119,7 +119,8 @@ def timing() -> str:
     claim, started = Claim(2.0, DELTA), time.process_time()
     verdict = one_run_verdict(claim, values, included, confidence=CONFIDENCE)
     spent = time.process_time() - started
-    return f"A million canaries take {spent:.1f} s (epsilon at least {verdict.epsilon_lower:.2f} of 4)."
+    found = f"{verdict.epsilon_lower:.2f} where the truth is 4"
+    return f"An audit of one run with a million canaries takes {spent:.1f} s and finds an epsilon of at least {found}."
 
 
 def main() -> None:
@@ -134,7 +135,7 @@ def main() -> None:
     print(note)
     if arguments.write:
         words = (__doc__ or "").split("\n\n")
-        text = ["# Benchmark: one-run audits", words[2].strip(), words[3].strip(), "\n".join(lines), note]
+        text = ["# Benchmark: one-run audits", note, words[2].strip(), words[3].strip(), "\n".join(lines)]
         text += ["## Several runs", words[4].removeprefix("Several runs. ").strip(), "\n".join(shares)]
         numbers = f"--seeds {arguments.seeds} --audits {arguments.audits}"
         command = f"Written by `python -m benchmarks.auditors.one_run {numbers} --write`; edit that instead."

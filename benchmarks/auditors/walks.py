@@ -157,10 +157,14 @@ def page(cells: Cells) -> tuple[bool, str]:
         alarms.append((name, str(one.samples), share(refuted, audits), "NO" if above else "yes"))
     power = markdown(("target", "outputs", "limit", *METHODS, "power 0.9"), rows)
     level = markdown(("target", "outputs", "false alarms", "within 0.05"), alarms)
-    return holds, TEXT.format(power=power, level=level)
+    within = f"{sum(row[-1] == 'yes' for row in alarms)} of {len(alarms)}"
+    return holds, TEXT.format(power=power, level=level, within=within)
 
 
 TEXT = """# Audits: coin walks
+
+**{within} levels are kept**: audits by coin walk refute true claims no more often than promised. Their power is about
+that of two counts, with as many outputs.
 
 Written by `python -m benchmarks.auditors.walks --write`; edit that instead.
 

@@ -145,6 +145,9 @@ def rows(quick: bool) -> Iterator[Row]:
 
 PAGE = """# Online distribution learning: beside its limits
 
+{met} A run of 10⁸ rounds may take 20 s, and a device has to make at least 100,000
+messages per second.
+
 Written by `python -m benchmarks.learners.distribution --write`; edit that instead.
 
 The table has the CPU time of one process, the least of three measurements. Audits and the longest runs were measured

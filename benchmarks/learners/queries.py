@@ -230,6 +230,20 @@ def rows(quick: bool) -> Iterator[Row]:
 
 PAGE = """# Private queries: errors beside other methods', and speed
 
+No method has the smallest error everywhere, at ε = 1:
+
+- thresholds, if the domain can be listed: a histogram with Laplace noise or a tree of histograms;
+- rectangles: AIM, then a coarse histogram, whose bins have to be chosen well. AIM is as good as the last law of Smooth
+  MWEM on 256 points, and far worse on 4096;
+- a million points, where no peer was run: the last law and replayed measurements. The errors of the histogram are much
+  larger, and the tree is no better than the average of laws.
+
+At equal budgets the last law with replayed measurements always has smaller errors than SmartNoise's MWEM. The bounds of
+the last law are the measured ones; there is no bound before the run. Over all rectangles every bound is vacuous,
+because a cover that can be listed is too coarse.
+
+{met} They are limits of speed, in CPU seconds of one process; other processes ran on the machine.
+
 Written by `python -m benchmarks.learners.queries --write`; edit that instead.
 
 This page compares the errors of private answers to threshold and rectangle queries. An error is the largest over all
@@ -237,15 +251,6 @@ queries of the workload, at ε = 1, as the mean over runs on one made-up table. 
 SmartNoise's MWEM and AIM (smartnoise-synth). They are run with their own ε, which is for adding or removing a record,
 and with the budget that gives ε = 1 under replace-one, like all other rows. AIM has δ = 1e-6 and is compared with rows
 of the same δ. On one column AIM measures its histogram, on two columns their joint histogram.
-
-If the domain can be listed, a histogram with Laplace noise or a tree of histograms has smaller errors on thresholds. On
-rectangles AIM is best, followed by a coarse histogram, whose bins have to be chosen well. At equal budgets the last law
-with replayed measurements always has smaller errors than SmartNoise's MWEM. The last law is about as good as AIM on 256
-points; on 4096 points the errors of AIM are much larger. No peer was run on a million points. There the errors of the
-histogram are much larger, the tree is no better than the average of laws, and the last law and replayed measurements
-are better than both. Their bounds are the measured ones; there is no bound before the run. Over all rectangles every
-bound is vacuous, because a cover that can be listed is too coarse. Limits of speed are in CPU seconds of one process;
-other processes ran on the machine.
 
 {table}
 """

@@ -205,9 +205,12 @@ def table(results: list[Result]) -> str:
 
 def page(results: list[Result]) -> str:
     """Returns docs/version-ladder.md."""
+    right = {side: [r.status == side for r in results if r.row.expect == side] for side in ("red", "green")}
+    red, green = (f"{sum(found)} of {len(found)}" for found in right.values())
     return f"""# Version ladder
 
-This page audits releases of other libraries: some have a known leak, others have fixed it. A release with a known leak
+**{red} releases with a known leak are refuted, and {green} without one are not.** The releases are of other
+libraries, before and after a leak was fixed. A release with a known leak
 must be *red*: its claim is refuted. A release without one must be *green*. One command installs each release in a
 separate environment, draws outputs there, and audits them here, bit patterns included, at confidence 1 − 10⁻⁶:
 
