@@ -6,13 +6,7 @@ import math
 
 import numpy as np
 
-from hockeystick.accounting import (
-    NO_EVENT,
-    PrivacyEvent,
-    chain,
-    compose,
-    parallel,
-)
+from hockeystick.accounting import NO_EVENT, PrivacyEvent, chain, compose, parallel
 from hockeystick.accounting.events import catalogue as c
 
 EVEN = tuple(np.log(np.array([1, 3, 9, 20, 9, 3, 1]) / 46))

@@ -135,12 +135,7 @@ events = st.recursive(
 
 
 def curves(event: PrivacyEvent) -> tuple[float, ...]:
-    return (
-        event.pure_epsilon(),
-        event.zcdp_rho(),
-        *event.rdp(np.array([1.5, 4.0, 32.0])),
-        event.failure_delta(),
-    )
+    return (event.pure_epsilon(), event.zcdp_rho(), *event.rdp(np.array([1.5, 4.0, 32.0])), event.failure_delta())
 
 
 @pytest.mark.statistical

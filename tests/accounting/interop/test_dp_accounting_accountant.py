@@ -191,12 +191,7 @@ def test_normalised_events_never_change_the_relation_implicitly(declared, other)
 
 def test_events_that_fix_the_relation_or_do_not_depend_on_it_are_accepted():
     accountant = Accountant()
-    for event in (
-        NO_EVENT,
-        RR(0.5, 2),
-        SampledWithoutReplacement(50, 5, Gaussian(1)),
-        NO_EVENT,
-    ):
+    for event in (NO_EVENT, RR(0.5, 2), SampledWithoutReplacement(50, 5, Gaussian(1)), NO_EVENT):
         accountant.compose(event)
     accountant.compose(NonPrivate())
     assert accountant.neighboring_relation is Relation.REPLACE_ONE and math.isinf(accountant.get_epsilon(1e-5))

@@ -210,11 +210,7 @@ def test_a_curve_claims_the_delta_of_the_accountant(event: accounting.PrivacyEve
 
 
 @pytest.mark.statistical
-@given(
-    st.floats(0, 700),
-    st.floats(0, 1),
-    st.lists(st.tuples(st.floats(0, 700), st.floats(0, 1)), max_size=5),
-)
+@given(st.floats(0, 700), st.floats(0, 1), st.lists(st.tuples(st.floats(0, 700), st.floats(0, 1)), max_size=5))
 def test_a_claim_survives_json(epsilon: float, delta: float, also: list[tuple[float, float]]) -> None:
     claim = Claim(epsilon, delta, also=tuple(also))
 

@@ -13,15 +13,7 @@ from scipy import special, stats
 from hockeystick.audits.bounds.sample_limits import klinf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.audits.claims.law_pairs import LawPair
-from hockeystick.audits.sequential.betting import (
-    PRIOR,
-    STAKES,
-    Bets,
-    log_total,
-    nearest_boundary,
-    share_out,
-    standing,
-)
+from hockeystick.audits.sequential.betting import PRIOR, STAKES, Bets, log_total, nearest_boundary, share_out, standing
 
 CLAIMS = [(0.0, 0.0), (0.1, 0.0), (1.0, 0.0), (1.0, 0.05), (0.01, 1e-5), (4.0, 0.01), (0.0, 0.3)]
 stakes = st.floats(0, 0.999)

@@ -93,12 +93,7 @@ def test_separate_losses_are_easier_by_the_root_of_the_number_of_clients() -> No
 
 @pytest.mark.statistical
 @settings(max_examples=200)
-@given(
-    st.floats(0.0, 1.0),
-    st.integers(0, 40),
-    st.floats(1e-3, 10.0),
-    st.one_of(st.just(0.0), st.floats(1e-9, 1.0)),
-)
+@given(st.floats(0.0, 1.0), st.integers(0, 40), st.floats(1e-3, 10.0), st.one_of(st.just(0.0), st.floats(1e-9, 1.0)))
 def test_the_group_curve_is_the_iterate(chance: float, changes: int, epsilon: float, delta: float) -> None:
     p = chance
     for _ in range(changes):
@@ -148,13 +143,7 @@ def test_the_packing_floor_adds_up_what_privacy_leaves(
 
 @pytest.mark.statistical
 @settings(max_examples=200)
-@given(
-    st.integers(1, 1000),
-    st.integers(1, 5000),
-    st.integers(2, 10**4),
-    st.floats(1e-4, 1.0),
-    st.booleans(),
-)
+@given(st.integers(1, 1000), st.integers(1, 5000), st.integers(2, 10**4), st.floats(1e-4, 1.0), st.booleans())
 def test_the_packing_floor_is_above_theorem_3(
     clients: int, rounds: int, experts: int, epsilon: float, pure: bool
 ) -> None:

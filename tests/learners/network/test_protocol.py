@@ -71,11 +71,7 @@ def by_hand(seeds: Sequence[int], rounds: int, silent: Callable[[int, int], bool
 
 
 @pytest.mark.statistical
-@given(
-    m=st.integers(1, 4),
-    rounds=st.integers(0, 5),
-    mute=st.sets(st.tuples(st.integers(0, 3), st.integers(1, 5))),
-)
+@given(m=st.integers(1, 4), rounds=st.integers(0, 5), mute=st.sets(st.tuples(st.integers(0, 3), st.integers(1, 5))))
 def test_who_was_silent_is_caught_up_and_counts_again(m: int, rounds: int, mute: set[tuple[int, int]]) -> None:
     mute = {(i, n) for i, n in mute if i != 0}  # somebody always answers
     transport = InProcess([Summing(seed) for seed in range(m)], silent=lambda i, n: (i, n) in mute)

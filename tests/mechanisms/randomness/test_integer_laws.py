@@ -170,14 +170,7 @@ def test_skellam_is_a_difference_of_poisson_numbers(variance: float) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(
-    "law",
-    [
-        DiscreteGaussianLaw(1e5),
-        SkellamLaw(1e10),
-        NegativeBinomialLaw(0.5, 1e5),
-    ],
-)
+@pytest.mark.parametrize("law", [DiscreteGaussianLaw(1e5), SkellamLaw(1e10), NegativeBinomialLaw(0.5, 1e5)])
 def test_a_law_too_wide_for_a_table_is_refused(law: IntegerLaw) -> None:
     with pytest.raises(NumericalError, match="coarser grid"):
         law.draw(seeded(1), 1)

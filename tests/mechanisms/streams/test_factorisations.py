@@ -87,12 +87,7 @@ def _back(f: Toeplitz, y: FloatArray) -> FloatArray:
     return np.asarray(np.linalg.solve(workload(f), y))
 
 
-@given(
-    st.lists(st.floats(-2, 2), min_size=0, max_size=4),
-    st.integers(5, 7),
-    st.integers(1, 3),
-    st.integers(1, 6),
-)
+@given(st.lists(st.floats(-2, 2), min_size=0, max_size=4), st.integers(5, 7), st.integers(1, 3), st.integers(1, 6))
 def test_sensitivity_is_never_below_brute_force(tail: list[float], steps: int, count: int, gap: int) -> None:
     f = Toeplitz(steps, [1.0, *tail])
     truth = largest_move(f.matrix(), count, gap)

@@ -460,13 +460,7 @@ def test_steps_are_covered_by_slightly_larger_rates_and_by_no_smaller(fall: floa
     assert over > 4  # without the raise the real-valued law would cost less than the release
 
 
-@given(
-    st.floats(1e-3, 1e3),
-    st.floats(-4, 4),
-    st.floats(-4, 4),
-    st.integers(1, 1000),
-    st.booleans(),
-)
+@given(st.floats(1e-3, 1e3), st.floats(-4, 4), st.floats(-4, 4), st.integers(1, 1000), st.booleans())
 def test_release_scales_are_raised_enough(
     sensitivity: float, threshold: float, query: float, answers: int, monotone: bool
 ) -> None:

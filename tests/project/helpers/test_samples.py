@@ -7,14 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from laws import discrete_gaussian, discrete_laplace
-from samples import (
-    chi_square,
-    chi_square_of_counts,
-    chi_square_of_outcomes,
-    exact_power,
-    least_mean,
-    least_refuted,
-)
+from samples import chi_square, chi_square_of_counts, chi_square_of_outcomes, exact_power, least_mean, least_refuted
 from scipy import stats
 
 FALSE_ALARM = 1e-6

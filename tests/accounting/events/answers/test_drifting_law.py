@@ -92,11 +92,7 @@ def test_masses_of_cells_are_integrals_and_add_up_to_one(fall, rise, make):
         np.testing.assert_allclose(mirrored.q[::-1], cells.p, rtol=1e-12, atol=1e-15)
 
 
-@given(
-    fall=st.floats(1e-12, 60),
-    rise=st.floats(1e-12, 60),
-    excess=st.floats(-8, 6),
-)
+@given(fall=st.floats(1e-12, 60), rise=st.floats(1e-12, 60), excess=st.floats(-8, 6))
 def test_renyi_divergence_is_the_closed_form_in_many_digits(fall, rise, excess):
     """The moment by a different route: the integral over the three pieces of the line, in 60 digits."""
     order = 1.0 + 10.0**excess

@@ -63,12 +63,7 @@ FALSE_ALARM = 1e-6
 
 def _learner(n: int, batch: int, rate: float, p: float, normaliser: str | float = "paper") -> LazyExperts:
     return LazyExperts(
-        rounds=n * batch,
-        experts=2,
-        batch=batch,
-        learning_rate=rate,
-        fake_switch_probability=p,
-        normaliser=normaliser,
+        rounds=n * batch, experts=2, batch=batch, learning_rate=rate, fake_switch_probability=p, normaliser=normaliser
     )
 
 

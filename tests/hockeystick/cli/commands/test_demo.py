@@ -239,15 +239,6 @@ def test_the_demonstration_ends_as_it_should(monkeypatch: pytest.MonkeyPatch, tm
     for learner in written["learners"]:
         assert learner["epsilon_measured"] <= learner["epsilon_certified"] <= written["epsilon"]
     page = (tmp_path / "demo.html").read_text(encoding="utf-8")
-    for words in (
-        "Regret",
-        "Privacy",
-        "Verdicts",
-        "Exact ε",
-        "Trade-off",
-        "Cost per node",
-        "best expert",
-        "printed",
-    ):
+    for words in ("Regret", "Privacy", "Verdicts", "Exact ε", "Trade-off", "Cost per node", "best expert", "printed"):
         assert words in page and words in result.stdout
     assert page.count("<svg") == 4 and "verified" not in (page + result.output).lower()

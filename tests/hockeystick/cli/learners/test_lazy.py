@@ -317,12 +317,7 @@ def ready(monkeypatch: pytest.MonkeyPatch) -> None:
     def calibrated(**known: Any) -> LazyConvex:
         assert (known.pop("epsilon"), known.pop("delta")) == (1.0, 1e-3)
         return LazyConvex(
-            batch=2,
-            inverse_temperature=1e-3,
-            regularisation=50.0,
-            fake_switch_probability=0.3,
-            failure=5e-5,
-            **known,
+            batch=2, inverse_temperature=1e-3, regularisation=50.0, fake_switch_probability=0.3, failure=5e-5, **known
         )
 
     monkeypatch.setattr(LazyConvex, "calibrated", calibrated)

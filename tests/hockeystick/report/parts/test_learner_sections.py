@@ -36,12 +36,7 @@ def test_every_learner_has_one_report() -> None:
     [
         ("plan", 1.000001, "certified: KL = 1, ε ≤ 1.0001 at δ = 1e-06, in public", "plain"),
         ("release", 1.0, "released: KL = 1, ε ≤ 1 at δ = 1e-06, in public", "plain"),
-        (
-            "simulation",
-            1.0,
-            f"simulated: {KNOWN}, at home, for those who don't know the seed",
-            "doubt",
-        ),
+        ("simulation", 1.0, f"simulated: {KNOWN}, at home, for those who don't know the seed", "doubt"),
         ("release", math.inf, "no finite ε at δ = 1e-06, anywhere", "doubt"),
         ("simulation", "inf", "no finite ε at δ = 1e-06, anywhere", "doubt"),
     ],

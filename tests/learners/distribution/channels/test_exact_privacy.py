@@ -87,13 +87,7 @@ def densities(points: Any, levels: Any, mixture: Any, scale: float) -> np.ndarra
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.integers(2, 5),
-    st.integers(1, 2),
-    st.integers(2, 4),
-    st.floats(0.2, 5.0),
-    st.integers(0, 10**6),
-)
+@given(st.integers(2, 5), st.integers(1, 2), st.integers(2, 4), st.floats(0.2, 5.0), st.integers(0, 10**6))
 def test_the_oracle_is_the_largest_loss_of_any_message(
     rows: int, coordinates: int, labels: int, scale: float, seed: int
 ) -> None:

@@ -377,12 +377,7 @@ def test_e12_clients_are_not_records(lam: float, known: float) -> None:
     found = []
     for normaliser in ("clients", "records"):
         plan = LiteralKL(
-            average=everything(data, 10),
-            samples=10,
-            model="trusted",
-            epsilon=1.0,
-            delta=1e-5,
-            normaliser=normaliser,
+            average=everything(data, 10), samples=10, model="trusted", epsilon=1.0, delta=1e-5, normaliser=normaliser
         )
         logs, ratios = plan.sums(data)
         found.append(lam * ratios - logs)
@@ -493,10 +488,7 @@ def test_e18_the_published_constants() -> None:
     """At epsilon .05: Laplace noise of mean square 2.3e3, normal noise of 95^2 and of .95^2."""
     deviations = [
         PublishedExperiment(
-            reference=np.full(20, 0.05),
-            private=np.arange(1.0, 21.0) / 210.0,
-            model=model,
-            epsilon=0.05,
+            reference=np.full(20, 0.05), private=np.arange(1.0, 21.0) / 210.0, model=model, epsilon=0.05
         ).noise_deviation
         for model in ("trusted", "aggregated", "distributed")
     ]

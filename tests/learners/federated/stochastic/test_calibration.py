@@ -10,11 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.federated.stochastic.calibration import (
-    calibrated,
-    one_release,
-    theorem_6,
-)
+from hockeystick.learners.federated.stochastic.calibration import calibrated, one_release, theorem_6
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.privacy_plan import places, plan, printed_claims, printed_scale
 

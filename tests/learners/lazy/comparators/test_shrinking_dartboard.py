@@ -134,13 +134,7 @@ def test_budget_is_kept_and_used() -> None:
 
 @pytest.mark.statistical
 @settings(max_examples=30)
-@given(
-    st.integers(2, 5),
-    st.integers(1, 5),
-    st.floats(0.02, 1.0),
-    st.floats(0.05, 0.9),
-    st.integers(0, 10**6),
-)
+@given(st.integers(2, 5), st.integers(1, 5), st.floats(0.02, 1.0), st.floats(0.05, 0.9), st.integers(0, 10**6))
 def test_exact_loss_is_within_the_claim(rounds: int, budget: int, rate: float, p: float, seed: int) -> None:
     """Every transcript on both data sets is enumerated, for random streams and a random changed round."""
     learner = _learner(budget, rounds=rounds, rate=rate, p=p)

@@ -148,14 +148,7 @@ def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("rounds", "target"),
-    [
-        (10**3, 1e-6),
-        (10**6, 1e-6),
-        (10**4, 1e-2),
-        (10**6, 10.0),
-        (10**10, 1e-3),
-    ],
+    ("rounds", "target"), [(10**3, 1e-6), (10**6, 1e-6), (10**4, 1e-2), (10**6, 10.0), (10**10, 1e-3)]
 )
 def test_targets_from_tiny_to_large_are_met(rounds: int, target: float) -> None:
     learner = LazyExperts.calibrated(rounds=rounds, experts=10, epsilon=target, delta=1e-6, variant="dartboard")

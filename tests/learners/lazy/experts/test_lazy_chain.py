@@ -137,11 +137,7 @@ def test_simulation_repeats_with_its_seed() -> None:
     assert not np.array_equal(first.actions, other.actions)
 
 
-@given(
-    st.floats(0.0, 0.9),
-    st.floats(0.0, 3.0),
-    st.lists(st.floats(0.0, 4.0), min_size=2, max_size=4),
-)
+@given(st.floats(0.0, 0.9), st.floats(0.0, 3.0), st.lists(st.floats(0.0, 4.0), min_size=2, max_size=4))
 def test_keep_probability_is_that_of_the_switching_mechanism(p: float, c: float, losses: list[float]) -> None:
     chain = _chain(np.tile(losses, (2, 1)), 0.5, p, 0.1, c)
     x, y = np.arange(len(losses))[:, None], np.arange(len(losses))[None, :]

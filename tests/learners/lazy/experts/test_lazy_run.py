@@ -158,12 +158,7 @@ def test_stopped_runs_are_the_free_ones_until_the_budget_is_spent(variant):
 def test_budget_is_charged_in_full_and_bounds_the_regret():
     def learner(budget):
         return LazyExperts(
-            rounds=400,
-            experts=4,
-            batch=4,
-            learning_rate=0.02,
-            fake_switch_probability=0.05,
-            draw_budget=budget,
+            rounds=400, experts=4, batch=4, learning_rate=0.02, fake_switch_probability=0.05, draw_budget=budget
         )
 
     charges = {charge.node: charge.count for charge in learner(7).graph().guarantee().moves[0].charges}

@@ -54,12 +54,7 @@ def fresh_draws_pvalue(found: Resamplings, log_law: FloatArray) -> float:
 def test_lazy_learners_draw_independently_of_the_past(variant: str, batch: int) -> None:
     rounds = 11
     learner = LazyExperts(
-        rounds=rounds,
-        experts=3,
-        batch=batch,
-        learning_rate=0.3,
-        fake_switch_probability=0.3,
-        variant=variant,
+        rounds=rounds, experts=3, batch=batch, learning_rate=0.3, fake_switch_probability=0.3, variant=variant
     )
     losses = np.random.default_rng(3).random((rounds, 3))
     transcripts = learner.simulate(losses, np.random.default_rng(4), 60_000)
@@ -123,12 +118,7 @@ def test_plan_is_one_draw_per_person(epsilon: float, epochs: int) -> None:
 
 @pytest.mark.statistical
 @settings(max_examples=25)
-@given(
-    st.integers(2, 5),
-    st.integers(2, 9),
-    st.floats(0.01, 1.0),
-    st.integers(0, 10**6),
-)
+@given(st.integers(2, 5), st.integers(2, 9), st.floats(0.01, 1.0), st.integers(0, 10**6))
 def test_exact_loss_is_within_the_claim(experts: int, epoch: int, epsilon: float, seed: int) -> None:
     """All draws of the run enumerated: only one epoch's law differs, and its hockey-stick is below the event's."""
     rng = np.random.default_rng(seed)

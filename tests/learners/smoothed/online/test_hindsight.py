@@ -50,12 +50,7 @@ def test_a_finite_part_of_the_class_is_too_easy_to_beat() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    for points, labels in (
-        ([[0.1]], [1]),
-        ([[0.1]], [True, False]),
-        ([[np.nan]], [True]),
-        ([[0.1, 0.2]], [True]),
-    ):
+    for points, labels in (([[0.1]], [1]), ([[0.1]], [True, False]), ([[np.nan]], [True]), ([[0.1, 0.2]], [True])):
         with pytest.raises(InvalidArgumentError):
             least_errors(Thresholds(), points, labels)
     with pytest.raises(InvalidArgumentError, match="too many"):

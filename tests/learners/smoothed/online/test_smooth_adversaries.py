@@ -133,8 +133,7 @@ def test_appendix_b_has_averages_of_zero_or_one_alike_often() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "sigma", "measured"),
-    [(400, 0.1, 29.0), pytest.param(1600, 0.1, 54.1, marks=pytest.mark.statistical)],
+    ("rounds", "sigma", "measured"), [(400, 0.1, 29.0), pytest.param(1600, 0.1, 54.1, marks=pytest.mark.statistical)]
 )
 def test_cell_concentration_stays_below_the_sharp_lemma(rounds: int, sigma: float, measured: float) -> None:
     """Mean most hits of 40 runs, 5 standard errors; half of the bound's mean is exceeded."""
@@ -151,11 +150,7 @@ def test_cell_concentration_stays_below_the_sharp_lemma(rounds: int, sigma: floa
 @pytest.mark.parametrize("sigma", [0.3, 1 / 16])
 @pytest.mark.parametrize(
     "measure",
-    [
-        LINE,
-        UniformGrid(2**30),
-        ProductMeasure((ListedMeasure(np.arange(3.0), np.full(3, 1 / 3)), LINE)),
-    ],
+    [LINE, UniformGrid(2**30), ProductMeasure((ListedMeasure(np.arange(3.0), np.full(3, 1 / 3)), LINE))],
     ids=["line", "grid", "product"],
 )
 def test_all_adversaries_play_on_all_measures(measure: UniformCube, sigma: float) -> None:

@@ -164,13 +164,7 @@ def _first(runs: Transcripts, row: int) -> Transcripts:
 
 @pytest.mark.statistical
 @settings(max_examples=25, deadline=None)
-@given(
-    seeds,
-    st.sampled_from(["laplace", "discrete laplace"]),
-    st.sampled_from([1, 3]),
-    st.booleans(),
-    st.booleans(),
-)
+@given(seeds, st.sampled_from(["laplace", "discrete laplace"]), st.sampled_from([1, 3]), st.booleans(), st.booleans())
 def test_no_transcript_tells_neighbours_apart_by_more_than_epsilon(
     seed: int, noise: str, rounds: int, signed: bool, project: bool
 ) -> None:

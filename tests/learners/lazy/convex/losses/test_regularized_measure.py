@@ -139,11 +139,7 @@ def test_closed_forms_agree_with_quadrature(kind: str, scale: float) -> None:
     corner = np.array([[1.0, 1.0], [-1.0, -1.0]])
     assert measure.marginals(corner).tolist() == [[1.0, 1.0], [0.0, 0.0]]
     ball = RegularizedMeasure(
-        domain=Ball(1, 1.0),
-        losses=LinearLosses([[1.0]]),
-        seen=1,
-        inverse_temperature=1.0,
-        regularisation=1.0,
+        domain=Ball(1, 1.0), losses=LinearLosses([[1.0]]), seen=1, inverse_temperature=1.0, regularisation=1.0
     )
     assert ball.log_normaliser() == pytest.approx(
         RegularizedMeasure(
