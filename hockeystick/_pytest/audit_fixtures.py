@@ -30,6 +30,7 @@ import pytest
 
 from hockeystick._pytest import levels
 from hockeystick._pytest.plugin_settings import settings
+from hockeystick._pytest.progress import shown
 from hockeystick._pytest.records import AUDIT, EVIDENCE, fail_twin, key, leave, record
 from hockeystick.accounting.numerics import rounded_text
 
@@ -134,15 +135,16 @@ class PrivacyAudit(_OfTest["Verdict"]):
         if _replays(self._item) if replay is None else replay:
             _replay(self._item, target, neighbours, claim, call, certify=False)
         level = levels.level(self._item, call)
-        verdict = audit(
-            target,
-            claim=claim,
-            neighbours=neighbours,
-            samples=samples if samples is not None else given.samples or DEFAULT_SAMPLES,
-            confidence=_at_least(confidence if confidence is not None else given.confidence, level),
-            rng=stable_seed(self._item, call) if seed is None else seed,
-            **_timeout(self._item) | options,
-        )
+        with shown(self._item, target) as progress:
+            verdict = audit(
+                target,
+                claim=claim,
+                neighbours=neighbours,
+                samples=samples if samples is not None else given.samples or DEFAULT_SAMPLES,
+                confidence=_at_least(confidence if confidence is not None else given.confidence, level),
+                rng=stable_seed(self._item, call) if seed is None else seed,
+                **{"progress": progress} | _timeout(self._item) | options,
+            )
         self.verdicts.append(verdict)
         leave(self._item, AUDIT, verdict.to_dict())
         if verdict.refuted:
@@ -263,17 +265,19 @@ class PrivacyEvidence(_OfTest["SequentialVerdict"]):
         shared: dict[str, Any] = {"claim": claim, "neighbours": neighbours, "events": events}
         shared |= _timeout(self._item) | options
         name = key(self._item) + (f"#{call}" if call else "")
-        if given.ledger is None:
-            alpha = levels.level(self._item, call)
-            alpha = given.ledger_false_alarms if alpha is None else alpha
-            fixed = stable_seed(self._item, call) if seed is None else seed
-            verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **shared)
-        else:
-            try:
-                ledger = EvidenceLedger(given.ledger, alpha=given.ledger_false_alarms)
-                verdict = ledger.audit(name, target, samples=most, rng=seed, **shared)
-            except LedgerError as error:
-                pytest.fail(f"evidence ledger: {error}", pytrace=False)
+        with shown(self._item, target) as progress:
+            shared = {"progress": progress} | shared
+            if given.ledger is None:
+                alpha = levels.level(self._item, call)
+                alpha = given.ledger_false_alarms if alpha is None else alpha
+                fixed = stable_seed(self._item, call) if seed is None else seed
+                verdict = sequential_audit(target, alpha=alpha, most_samples=most, rng=fixed, **shared)
+            else:
+                try:
+                    ledger = EvidenceLedger(given.ledger, alpha=given.ledger_false_alarms)
+                    verdict = ledger.audit(name, target, samples=most, rng=seed, **shared)
+                except LedgerError as error:
+                    pytest.fail(f"evidence ledger: {error}", pytrace=False)
         self.verdicts.append(verdict)
         leave(self._item, EVIDENCE, verdict.to_dict())
         if verdict.refuted:
@@ -307,14 +311,15 @@ def _replay(
     from hockeystick.audits.targets.calling import neighbour_pair
 
     stated, pair = Claim.of(claim), neighbour_pair(target, neighbours)
-    verdict = replay(
-        target,
-        *pair,
-        epsilon=stated.epsilon,
-        delta=stated.delta,
-        seed=stable_seed(item, call) if seed is None else seed,
-        **_timeout(item, REPLAY) | options,
-    )
+    with shown(item, unit="paths") as progress:
+        verdict = replay(
+            target,
+            *pair,
+            epsilon=stated.epsilon,
+            delta=stated.delta,
+            seed=stable_seed(item, call) if seed is None else seed,
+            **{"progress": progress} | _timeout(item, REPLAY) | options,
+        )
     item.user_properties.append((REPLAY, verdict.to_json()))
     if verdict.violated or (certify and verdict.outcome == "not certified"):
         pytest.fail(f"privacy {verdict.summary()}", pytrace=False)
