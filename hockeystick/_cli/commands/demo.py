@@ -19,12 +19,12 @@ from hockeystick._cli.frame.streams import warn
 @option("--seed S", Count(0, None), "The seed of all random numbers.", default=0)
 @output_options()
 def demo_command(epsilon: float, delta: float, seed: int, **given: Any) -> int:
-    """Certify and audit a private learner on real data, then catch broken ones.
+    """Certify and audit a forecaster that learns from 550 people's data, then catch broken ones.
 
-    A learner sees the patients of the breast-cancer data set one after another and follows the advice of simple rules,
-    with differential privacy for each patient. The demo calibrates it to (ε, δ) through its accountant graph, certifies
-    it, and audits it on neighbouring streams. Then it audits two broken variants, which the audit must refute. It takes
-    less than two minutes on two cores, and needs the extra hockeystick[demo].
+    The forecaster sees the patients of the breast-cancer data set one after another. It predicts each diagnosis by one
+    of ten simple rules, with differential privacy for each patient. The demo finds the parameters that give (ε, δ),
+    certifies the forecaster, and audits it on neighbouring streams. Then it audits broken variants, which the audits
+    must refute. It takes less than two minutes on two cores, and needs the extra hockeystick[demo].
 
     \b
     Examples:

@@ -16,19 +16,20 @@ from hockeystick._words.figures import brief, event_text, exact, lower, number, 
 def demo_report(result: Result) -> Report:
     """Returns the report on the demonstration."""
     return Report(
-        "Private prediction from expert advice: claim, certificate and audit",
+        f"A forecaster that learns from {whole(result['data']['rounds'])} people's data: claim, certificate and audit",
         _headline(result),
         (
-            Section("Setting", text=_story(result), facts=_facts(result)),
-            Section("Regret", tables=(_regrets(result),)),
+            Section("Setting", text=_story(result)),
+            Section(
+                "Trade-off",
+                plots=tuple(plot(result, row) for row in result["learners"] for plot in (_caught, _tradeoff)),
+            ),
+            Section("Regret", text=_cost(result), tables=(_regrets(result),)),
             Section("Privacy", tables=(_privacy(result),), text=_conditions(result)),
             Section("Verdicts", text=(_curves(result),), tables=(_correct(result), _mutants(result))),
             Section("Exact oracle", text=(_ORACLE,), tables=(_oracle(result),)),
-            Section(
-                "Trade-off",
-                plots=tuple(plot(result, row) for row in result["learners"] for plot in (_tradeoff, _caught)),
-            ),
             Section("Cost per node", tables=tuple(_nodes(learner) for learner in result["learners"])),
+            Section("Run", facts=_facts(result)),
             Section("Notes", text=tuple(result["notes"])),
         ),
     )
@@ -49,8 +50,8 @@ def _headline(result: Result) -> Mark:
     claim = f"(ε, δ) = ({exact(result['epsilon'])}, {exact(result['delta'])})"
     if result["as_expected"]:
         missed = [audit for audit in result["audits"] if audit["mutation"] and not audit["verdict"]["refuted"]]
-        every = f"all broken ones but {len(missed)}, which need more samples" if missed else "all broken ones"
-        return Mark(f"{claim}: not refuted for the correct learners, refuted for {every}", "good")
+        every = f"all broken variants but {len(missed)}, which need more samples" if missed else "all broken variants"
+        return Mark(f"{claim}: no audit refutes the forecaster's privacy, and audits refute {every}", "good")
     rows = [audit for audit in result["audits"] if not audit["as_expected"]]
     wrong = "; ".join(f"{_broken(row)}: {row['verdict']['outcome']}" for row in rows)
     return Mark(f"{claim}: some verdicts are unexpected ({wrong})", "bad")
@@ -59,9 +60,28 @@ def _headline(result: Result) -> Mark:
 def _story(result: Result) -> tuple[str, ...]:
     data = result["data"]
     return (
-        f"{len(data['experts'])} simple rules predict a diagnosis for one patient after another. The learner follows "
-        f"one rule at a time; its loss is the number of errors. {whole(data['rounds'])} patients are protected; the "
-        f"rules were made from {whole(data['public_rows'])} others, declared public.",
+        f"A forecaster predicts the diagnosis of one patient after another, {whole(data['rounds'])} in all. Each time "
+        f"it follows one of {len(data['experts'])} simple rules, and then learns which rules were right. The patients "
+        f"are protected: nobody who sees which rules it followed can tell much about any one of them. The rules come from "
+        f"{whole(data['public_rows'])} other patients, whose data count as public.",
+        "There are two forecasters, named L2P and dartboard. Both are lazy: they keep a rule for a while, and draw the "
+        "next one at random. Each is audited in its correct form, and with each of two planted mistakes.",
+    )
+
+
+def _cost(result: Result) -> tuple[str, ...]:
+    """Returns the price of privacy on these data, in words."""
+    errors = {row["name"]: row["expected_loss"] for row in result["regrets"]}
+    names = [learner["name"] for learner in result["learners"] if learner["name"] in errors]
+    free = next((row["expected_loss"] for row in result["regrets"] if math.isinf(float(row["epsilon"]))), None)
+    if free is None or not names:
+        return ()
+    private = " and ".join(f"{name} {errors[name]:.0f}" for name in names)
+    blind = errors.get("a random rule each time")
+    return (
+        f"The price of privacy: of {whole(result['data']['rounds'])} predictions a forecaster without privacy gets "
+        f"{free:.0f} wrong, on average, and {private}."
+        + ("" if blind is None else f" A random rule each time gets {blind:.0f} wrong."),
     )
 
 
@@ -233,8 +253,8 @@ def _tradeoff(result: Result, learner: Result) -> Plot:
         "false alarms",
         "misses",
         tuple(series),
-        f"An attack that guesses from the output of {name} which of two neighbouring streams it saw has a rate of "
-        f"false alarms and a rate of misses. No attack is below the certified curve.",
+        f"The same attacks on the correct {name}, by their rates of false alarms and of misses. No attack is below the "
+        f"certified curve.",
         (0.0, 1.0),
         (0.0, 1.0),
         in_terminal=False,
@@ -258,9 +278,10 @@ def _caught(result: Result, learner: Result) -> Plot:
         "false alarms",
         "true positives",
         tuple(series),
-        f"The same attacks on logarithmic axes: the rate of true positives against that of false alarms. No attack on "
-        f"a learner with the certificate of {name}, which the broken learners claim too, is above its line. If there "
-        f"was no false alarm, the point is at the upper end of its interval.",
+        f"An attack guesses from the output which of two neighbouring streams {name} saw. The axes are logarithmic: its "
+        f"rate of true positives against that of false alarms. No attack on a learner with the certificate of {name}, "
+        f"which the broken learners claim too, is above its line. If there was no false alarm, the point is at the "
+        f"upper end of its interval.",
         (_FEW, 1.0),
         (_FEW, 1.0),
         log=True,

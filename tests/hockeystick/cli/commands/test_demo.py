@@ -143,7 +143,7 @@ def test_the_exit_status_is_1_if_a_verdict_is_unexpected(
 
     assert result.exit_code == status
     assert ("unexpectedly" in result.stdout) == bool(status)
-    assert result.stdout.startswith("(ε, δ) = (1, 1e-05): " + ("some verdicts" if status else "not refuted"))
+    assert result.stdout.startswith("(ε, δ) = (1, 1e-05): " + ("some verdicts" if status else "no audit"))
     assert "hockeystick: loading (0 s)" in result.stderr
     assert "hockeystick: warning: L2P, no fake switches, worst case neighbours: mind <this>" in result.stderr
 
