@@ -62,8 +62,8 @@ def _story(result: Result) -> tuple[str, ...]:
     return (
         f"A forecaster predicts the diagnosis of one patient after another, {whole(data['rounds'])} in all. Each time "
         f"it follows one of {len(data['experts'])} simple rules, and then learns which rules were right. The patients "
-        f"are protected: nobody who sees which rules it followed can tell much about any one of them. The rules come from "
-        f"{whole(data['public_rows'])} other patients, whose data count as public.",
+        f"are protected: nobody who sees which rules it followed can tell much about any one of them. The rules come "
+        f"from {whole(data['public_rows'])} other patients, whose data count as public.",
         "There are two forecasters, named L2P and dartboard. Both are lazy: they keep a rule for a while, and draw the "
         "next one at random. Each is audited in its correct form, and with each of two planted mistakes.",
     )
@@ -278,8 +278,8 @@ def _caught(result: Result, learner: Result) -> Plot:
         "false alarms",
         "true positives",
         tuple(series),
-        f"An attack guesses from the output which of two neighbouring streams {name} saw. The axes are logarithmic: its "
-        f"rate of true positives against that of false alarms. No attack on a learner with the certificate of {name}, "
+        f"An attack guesses from the output which of two neighbouring streams {name} saw. The axes are logarithmic: "
+        f"its rate of true positives against that of false alarms. No attack on a learner with the certificate of {name}, "
         f"which the broken learners claim too, is above its line. If there was no false alarm, the point is at the "
         f"upper end of its interval.",
         (_FEW, 1.0),
