@@ -38,6 +38,7 @@ NO_NOUN = re.compile(
     r"(?<!there )(?<!There )\b(is|are|was|were) no "
     r"(?!more|less|longer|shorter|smaller|larger|worse|better|easier|harder|greater|higher|lower|wider|fewer|one)"
 )
+WITHOUT = re.compile(r"[.;:]\s+[Ww]ithout (it|them)\b")  # by default; "with the record and without it" is well said
 EXAMPLE = re.compile(r">>>|\b[Ss]ee(?: also)?\s+(?::\w+:)?`|has an example|is an example|see there")
 
 
@@ -166,7 +167,8 @@ def wording(text: str) -> list[str]:
             first = (ast.get_docstring(node) or "").split("\n")[0]
             found += [first] if QUESTION.match(first) else []
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found += [match.string[match.start() :][:60] for match in NO_NOUN.finditer(node.value)]
+            matches = [*NO_NOUN.finditer(node.value), *WITHOUT.finditer(node.value)]
+            found += [match.string[match.start() :][:60] for match in matches]
     return found
 
 
@@ -178,7 +180,8 @@ def page_wording(text: str) -> list[str]:
     prose = re.sub(r"^```.*?^```$|`[^`\n]*`|^\|.*$", "", text, flags=re.DOTALL | re.MULTILINE)
     headings = re.findall(r"^#{1,6} (.*)$", prose, re.MULTILINE)
     found = [heading for heading in headings if INDIRECT.match(heading) and not heading.endswith("?")]
-    return found + [" ".join(prose[match.start() :].split())[:60] for match in NO_NOUN.finditer(prose)]
+    matches = [*NO_NOUN.finditer(prose), *WITHOUT.finditer(prose)]
+    return found + [" ".join(prose[match.start() :].split())[:60] for match in matches]
 
 
 def pages() -> list[Path]:

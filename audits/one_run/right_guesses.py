@@ -215,7 +215,7 @@ def _proved(
 
 
 def _start(wrong: int, guesses: int, epsilon: float, price: float, theta: FloatArray) -> tuple[int, FloatArray]:
-    """Returns the first k of the pass and omega there, for each theta."""
+    """Returns the first k that the pass visits, and omega at that k, for each theta."""
     start, _ = _window(wrong, guesses)
     if start > 0:
         miss, k = float(special.expit(-epsilon)), start - 1

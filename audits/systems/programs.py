@@ -64,9 +64,9 @@ class Command:
     which changes its input does no harm; it is called ``data`` with the suffix of the original. Without ``{data}`` the
     data set is on the standard input.
 
-    With ``{runs}`` a program prints one output a line. Without it each start makes one output, which is all that the
-    program prints. An output is a JSON value, a number or a text. Outputs must be independent: a program that draws
-    several in one start must not reuse noise.
+    With ``{runs}`` a program prints one output a line. By default each start makes one output, which is the whole text
+    that the program prints. An output is a JSON value, a number or a text. Outputs must be independent: a program that
+    draws several in one start must not reuse noise.
 
     Without ``{seed}`` the program has randomness of its own, so that a seed does not repeat an audit, and the verdict
     says so.

@@ -279,9 +279,9 @@ def _caught(result: Result, learner: Result) -> Plot:
         "true positives",
         tuple(series),
         f"An attack guesses from the output which of two neighbouring streams {name} saw. The axes are logarithmic: "
-        f"its rate of true positives against that of false alarms. No attack on a learner with the certificate of {name}, "
-        f"which the broken learners claim too, is above its line. If there was no false alarm, the point is at the "
-        f"upper end of its interval.",
+        f"its rate of true positives against that of false alarms. No attack on a learner with the certificate of "
+        f"{name}, which the broken learners claim too, is above its line. If there was no false alarm, the point is "
+        f"at the upper end of its interval.",
         (_FEW, 1.0),
         (_FEW, 1.0),
         log=True,
