@@ -10,7 +10,8 @@ gives the same score everywhere.
  * :func:`fit_boosting`: gradient-boosted trees whose levels share one cut (oblivious trees);
  * :func:`fit_neighbours`: the shares of both data sets among the nearest of some reference outputs.
 
-Each sees at most a few thousand outputs, so the cost of a fit does not grow with the audit.
+Each sees at most a few thousand outputs, so the cost of a fit does not grow with the audit. Outputs of equal bins are
+fitted and scored once, with their number as a weight.
 """
 
 from __future__ import annotations
@@ -88,6 +89,62 @@ class Ranks:
 
 
 @frozen(eq=False)
+class Rows:
+    """Outputs by their bins: those of equal bins are one column of ``codes``, if many are.
+
+    Attributes:
+      codes: shape (columns, distinct).
+      row: of each output, its place in ``codes``.
+      counts, of_d0: number of outputs at each place, and of those from the first data set.
+    """
+
+    codes: IntArray
+    row: IntArray
+    counts: FloatArray
+    of_d0: FloatArray
+
+    @classmethod
+    def of(cls, codes: IntArray, y: FloatArray) -> Rows:
+        first, row = distinct(codes)
+        return cls(codes[:, first], row, sums(row, len(first)), sums(row, len(first), y))
+
+    def some(self, chosen: npt.NDArray[np.bool_], y: FloatArray) -> Rows:
+        """Returns the chosen outputs; ``y`` is the label of each output."""
+        row = self.row[chosen]
+        counts, of_d0 = sums(row, len(self.counts)), sums(row, len(self.counts), y[chosen])
+        met = counts > 0
+        return Rows(np.ascontiguousarray(self.codes[:, met]), (np.cumsum(met) - 1)[row], counts[met], of_d0[met])
+
+    def loss(self, score: FloatArray) -> float:
+        """Returns the mean logistic loss of a score at each place."""
+        if not len(score):
+            return 0.0
+        return float((self.counts * np.logaddexp(0.0, score) - self.of_d0 * score).sum() / self.counts.sum())
+
+
+def sums(place: IntArray, places: int, weights: FloatArray | None = None) -> FloatArray:
+    """Returns how often each place occurs, or the sum of its weights."""
+    return np.bincount(place, weights=weights, minlength=places).astype(np.float64)
+
+
+def distinct(codes: IntArray) -> tuple[IntArray, IntArray]:
+    """Returns the first of each group of equal columns, and each column's group; all alone if few are equal."""
+    size, key = 1, np.zeros(codes.shape[1], dtype=np.int64)
+    for code in codes:
+        wide = int(code.max(initial=0)) + 1
+        if size * wide >= 1 << 62:
+            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
+            size = int(key.max(initial=0)) + 1
+            if 2 * size > len(key):
+                break
+        size, key = size * wide, key * wide + code
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    if 2 * len(first) > len(key):
+        first = group = np.arange(len(key))
+    return first, group
+
+
+@frozen(eq=False)
 class Logistic:
     """Weights of indicators of ``ranks``' bins and, if there are few columns, of products of two centred ranks."""
 
@@ -98,17 +155,19 @@ class Logistic:
     weights: FloatArray
 
     def __call__(self, real: FloatArray) -> FloatArray:
-        return np.asarray(((indicators(self.ranks, real, self.pairs) - self.centre) / self.scale) @ self.weights)
+        codes = self.ranks.codes(real)
+        first, row = distinct(codes)
+        x = (indicators(self.ranks, codes[:, first], self.pairs) - self.centre) / self.scale
+        return np.asarray((x @ self.weights)[row])
 
 
-def indicators(ranks: Ranks, real: FloatArray, pairs: bool) -> FloatArray:
+def indicators(ranks: Ranks, codes: IntArray, pairs: bool) -> FloatArray:
     """Returns the columns of the logistic regression, shape (rows, columns)."""
-    codes = ranks.codes(real)
     found = [codes[j] > cut for j, edges in enumerate(ranks.edges) for cut in range(len(edges))]
     if pairs:
         centred = [2 * code / max(len(edges), 1) - 1 for code, edges in zip(codes, ranks.edges, strict=True)]
         found += [centred[i] * centred[j] for i in range(len(centred)) for j in range(i)]
-    return np.array(found, dtype=np.float64).reshape(len(found), len(real)).T
+    return np.array(found, dtype=np.float64).reshape(len(found), codes.shape[1]).T
 
 
 def fit_logistic(pair: Pair, rng: np.random.Generator) -> Score:
@@ -117,29 +176,37 @@ def fit_logistic(pair: Pair, rng: np.random.Generator) -> Score:
     width = min(pair[0].shape[1], _MOST_COLUMNS)
     pairs = width <= MOST_DIMENSIONS
     ranks = Ranks.of(pair, 12 if width <= 4 else 6)
-    x, y = np.concatenate([indicators(ranks, block, pairs) for block in pair]), _labels(pair)
+    y = _labels(pair)
+    rows = Rows.of(np.concatenate([ranks.codes(block) for block in pair], axis=1), y)
+    x = indicators(ranks, rows.codes, pairs)
     if not x.shape[1]:  # no number takes two values often enough: all outputs have one score
         return Logistic(ranks, pairs, np.zeros(0), np.ones(0), np.zeros(0))
-    centre, scale = x.mean(axis=0), x.std(axis=0)
+    centre = np.average(x, axis=0, weights=rows.counts)
+    scale = np.sqrt(np.average((x - centre) ** 2, axis=0, weights=rows.counts))
     scale[scale == 0] = 1.0
-    x = (x - centre) / scale
+
+    def columns(some: Rows) -> FloatArray:
+        return (indicators(ranks, some.codes, pairs) - centre) / scale
+
     held = rng.random(len(y)) < 0.25
+    train, test = rows.some(~held, y), rows.some(held, y)
+    x, held_x = columns(train), columns(test)
     weights, best = np.zeros(x.shape[1]), (np.inf, _PENALTIES[0])
     for penalty in _PENALTIES:
-        weights = _newton(x[~held], y[~held], weights, penalty, steps=2)
-        loss = _loss(x[held] @ weights, y[held])
+        weights = _newton(x, train, weights, penalty, steps=2)
+        loss = test.loss(held_x @ weights)
         best = min(best, (loss, penalty))
         if loss > best[0]:
             break
-    weights = _newton(x, y, np.zeros(x.shape[1]), best[1], steps=4)
+    weights = _newton(columns(rows), rows, np.zeros(x.shape[1]), best[1], steps=4)
     return Logistic(ranks, pairs, centre, scale, weights)
 
 
-def _newton(x: FloatArray, y: FloatArray, weights: FloatArray, penalty: float, steps: int) -> FloatArray:
+def _newton(x: FloatArray, rows: Rows, weights: FloatArray, penalty: float, steps: int) -> FloatArray:
     for _ in range(steps):
         p = special.expit(x @ weights)
-        slope = x.T @ (p - y) + penalty * weights
-        curvature = (x * (p * (1 - p))[:, None]).T @ x + penalty * np.eye(x.shape[1])
+        slope = x.T @ (rows.counts * p - rows.of_d0) + penalty * weights
+        curvature = (x * (rows.counts * p * (1 - p))[:, None]).T @ x + penalty * np.eye(x.shape[1])
         step = np.linalg.solve(curvature, slope)
         weights = weights - step * min(1.0, 4.0 / max(1e-300, float(np.abs(step).max())))
     return weights
@@ -160,10 +227,12 @@ class Boosted:
     leaves: FloatArray
 
     def __call__(self, real: FloatArray) -> FloatArray:
-        codes, total = self.ranks.codes(real), np.zeros(len(real))
+        codes = self.ranks.codes(real)
+        first, row = distinct(codes)
+        codes, total = codes[:, first], np.zeros(len(first))
         for columns, cuts, leaves in zip(self.columns, self.cuts, self.leaves, strict=True):
             total += leaves[_leaf(codes, columns, cuts)]
-        return total
+        return np.asarray(total[row])
 
 
 def _leaf(codes: IntArray, columns: IntArray, cuts: IntArray) -> IntArray:
@@ -181,22 +250,24 @@ def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
     """
     pair = _subsample(pair, rng, _MOST_ROWS["boosting"])
     ranks = Ranks.of(pair, _BINS)
-    codes, y = np.concatenate([ranks.codes(block) for block in pair], axis=1), _labels(pair)
+    y = _labels(pair)
+    rows = Rows.of(np.concatenate([ranks.codes(block) for block in pair], axis=1), y)
     held = rng.random(len(y)) < 0.2
-    train, test = np.ascontiguousarray(codes[:, ~held]), codes[:, held]
-    score, held_score = np.zeros(train.shape[1]), np.zeros(test.shape[1])
+    train, test = rows.some(~held, y), rows.some(held, y)
+    score, held_score = np.zeros(len(train.counts)), np.zeros(len(test.counts))
     trees: list[tuple[IntArray, IntArray, FloatArray]] = []
-    best, size = _loss(held_score, y[held]), 0
+    best, size = test.loss(held_score), 0
     for number in range(_ROUNDS if any(map(len, ranks.edges)) else 0):
         p = special.expit(score)
-        columns, cuts, leaf = _grow(train, y[~held] - p, rng if number % 2 else None)
-        gain = np.bincount(leaf, weights=y[~held] - p, minlength=1 << _DEPTH)
-        curvature = np.bincount(leaf, weights=p * (1 - p), minlength=1 << _DEPTH)
+        residual = train.of_d0 - train.counts * p
+        columns, cuts, leaf = _grow(train, residual, rng if number % 2 else None)
+        gain = np.bincount(leaf, weights=residual, minlength=1 << _DEPTH)
+        curvature = np.bincount(leaf, weights=train.counts * p * (1 - p), minlength=1 << _DEPTH)
         leaves = np.clip(_RATE * gain / (curvature + 20.0), -2.0, 2.0)
         score += leaves[leaf]
-        held_score += leaves[_leaf(test, columns, cuts)]
+        held_score += leaves[_leaf(test.codes, columns, cuts)]
         trees.append((columns, cuts, leaves))
-        loss = _loss(held_score, y[held])
+        loss = test.loss(held_score)
         if loss < best:
             best, size = loss, len(trees)
         elif len(trees) >= size + 16:
@@ -209,30 +280,29 @@ def fit_boosting(pair: Pair, rng: np.random.Generator) -> Score:
     return Boosted(ranks, columns, cuts, np.array([leaves for _, _, leaves in chosen]))
 
 
-def _grow(
-    codes: IntArray, residual: FloatArray, rng: np.random.Generator | None
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Returns the columns and cuts of one tree, the best by squared residuals at each level, and each row's leaf."""
-    leaf = np.zeros(codes.shape[1], dtype=np.int64)
+def _grow(rows: Rows, residual: FloatArray, rng: np.random.Generator | None) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns the columns and cuts of one tree, the best by squared residuals at each level, and each place's leaf."""
+    codes, leaf = rows.codes, np.zeros(len(residual), dtype=np.int64)
     columns, cuts = [], []
     for level in range(_DEPTH):
         if level == 0 and rng is not None:
             column = int(rng.integers(len(codes)))
-            cut = int(codes[column, rng.integers(codes.shape[1])]) - int(rng.integers(2))
+            cut = int(codes[column, rows.row[rng.integers(len(rows.row))]]) - int(rng.integers(2))
         else:
-            column, cut = _best_cut(codes, residual, leaf, 1 << level)
+            column, cut = _best_cut(rows, residual, leaf, 1 << level)
         leaf = 2 * leaf + (codes[column] > cut)
         columns.append(column)
         cuts.append(cut)
     return np.array(columns), np.array(cuts), leaf
 
 
-def _best_cut(codes: IntArray, residual: FloatArray, leaf: IntArray, leaves: int) -> tuple[int, int]:
-    best = (-np.inf, 0, 0)
-    for column, own in enumerate(codes):
-        joint = leaf * _BINS + own
+def _best_cut(rows: Rows, residual: FloatArray, leaf: IntArray, leaves: int) -> tuple[int, int]:
+    best, at = (-np.inf, 0, 0), leaf * _BINS
+    weights = None if len(rows.counts) == len(rows.row) else rows.counts
+    for column, own in enumerate(rows.codes):
+        joint = at + own
         sums = np.bincount(joint, weights=residual, minlength=leaves * _BINS).reshape(leaves, _BINS).cumsum(axis=1)
-        counts = np.bincount(joint, minlength=leaves * _BINS).reshape(leaves, _BINS).cumsum(axis=1)
+        counts = np.bincount(joint, weights=weights, minlength=leaves * _BINS).reshape(leaves, _BINS).cumsum(axis=1)
         rest_sum, rest = sums[:, -1:] - sums, counts[:, -1:] - counts
         gain = (sums**2 / (counts + 80.0) + rest_sum**2 / (rest + 80.0)).sum(axis=0)
         cut = int(gain[:-1].argmax())
@@ -326,10 +396,6 @@ def right_order(score: Score, pilot: Pair) -> float:
 
 def _labels(pair: Pair) -> FloatArray:
     return np.repeat([1.0, 0.0], [len(pair[0]), len(pair[1])])
-
-
-def _loss(score: FloatArray, y: FloatArray) -> float:
-    return float(np.mean(np.logaddexp(0.0, np.where(y > 0, -score, score)))) if len(y) else 0.0
 
 
 def _subsample(pair: Pair, rng: np.random.Generator, most: int) -> Pair:

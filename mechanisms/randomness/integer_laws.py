@@ -90,6 +90,12 @@ def _falling(first: int, ratio: Callable[[int], int]) -> list[int]:
     return found
 
 
+def _check_width(log_mass: float) -> None:
+    """Refuses a law at once whose mass at the end of the longest table, at least e^``log_mass``, is not negligible."""
+    if log_mass > 1.0 - _NEGLIGIBLE * math.log(2):
+        raise _too_wide()
+
+
 def _too_wide() -> NumericalError:
     return NumericalError(f"the law spreads over more than {_MOST} integers; use a coarser grid")
 
@@ -119,6 +125,7 @@ class DiscreteGaussianLaw(IntegerLaw):
     scale: float = field(converter=_scale)
 
     def masses(self) -> tuple[int, list[int]]:
+        _check_width(-0.5 * min(_MOST / self.scale, 1e9) ** 2)
         rate = 1 / (2 * Fraction(self.scale) ** 2)
         ratio, square, powers = _exp(-rate), _exp(-2 * rate), [1 << _BITS]
 
@@ -174,6 +181,8 @@ class NegativeBinomialLaw(IntegerLaw):
     scale: float = field(converter=_scale)
 
     def masses(self) -> tuple[int, list[int]]:
-        ratio = _exp(-1 / Fraction(self.scale))
         numerator, denominator = self.shape.as_integer_ratio()
+        # Γ(k + s)/(k!·Γ(s)) is the product over i < k of (i + s)/(i + 1), which is at least s/k.
+        _check_width(math.log(numerator) - math.log(denominator * _MOST) - _MOST / self.scale)
+        ratio = _exp(-1 / Fraction(self.scale))
         return 0, _falling(1 << _BITS, lambda j: ratio * (j * denominator + numerator) // (denominator * (j + 1)))

@@ -304,11 +304,41 @@ def test_every_other_tree_starts_anywhere() -> None:
     rng = np.random.default_rng(0)
     codes, residual = rng.integers(classifiers._BINS, size=(6, 300)), rng.standard_normal(300)
 
-    greedy = {int(classifiers._grow(codes, residual, None)[0][0]) for _ in range(20)}
-    random = {int(classifiers._grow(codes, residual, rng)[0][0]) for _ in range(60)}
+    rows = classifiers.Rows.of(codes, np.zeros(300))
+
+    greedy = {int(classifiers._grow(rows, residual, None)[0][0]) for _ in range(20)}
+    random = {int(classifiers._grow(rows, residual, rng)[0][0]) for _ in range(60)}
 
     assert len(greedy) == 1
     assert random == set(range(6))
+
+
+@pytest.mark.parametrize("fit", [classifiers.fit_logistic, classifiers.fit_boosting])
+@pytest.mark.parametrize("levels", [2, 3])
+def test_equal_outputs_fitted_once_get_the_scores_of_outputs_fitted_one_by_one(
+    fit: classifiers.Fit, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to the order of sums."""
+    rng = np.random.default_rng(11)
+    pair = rng.integers(levels, size=(900, 5)) / 1.0, np.sort(rng.integers(levels, size=(900, 5)), axis=1) / 1.0
+    together = fit(pair, np.random.default_rng(1))(pair[0])
+    assert len(np.unique(together)) > 4
+    alone = np.arange(1800)
+    monkeypatch.setattr(classifiers, "distinct", lambda codes: (alone[: codes.shape[1]],) * 2)
+    np.testing.assert_allclose(together, fit(pair, np.random.default_rng(1))(pair[0]), rtol=1e-9, atol=1e-12)
+
+
+def test_distinct_columns_are_found_beyond_the_width_of_an_integer() -> None:
+    rng = np.random.default_rng(12)
+    few = rng.integers(32, size=(16, 9))
+    codes = few[:, rng.integers(9, size=400)]
+    first, group = classifiers.distinct(codes)
+    assert len(first) == 9 and (codes[:, first][:, group] == codes).all()
+    other = np.vstack([codes, np.arange(400) % 32])  # 80 bits of few values, then one more column
+    first, group = classifiers.distinct(other)
+    assert (other[:, first][:, group] == other).all()
+    alone, group = classifiers.distinct(rng.integers(32, size=(16, 400)))
+    assert (alone == np.arange(400)).all() and (group == alone).all()
 
 
 def test_an_output_of_a_new_layout_is_in_no_event() -> None:

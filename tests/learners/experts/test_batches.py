@@ -33,8 +33,7 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
     return np.concatenate(parts)
 
 
-@pytest.mark.statistical
-@given(
+SHAPES: dict[str, st.SearchStrategy[Any]] = dict(
     rounds=st.integers(1, 400),
     experts=st.integers(2, 5),
     batch=st.integers(1, 150),
@@ -44,8 +43,15 @@ def collected(losses: object, rounds: int, experts: int, batch: int, clip: bool 
         [(1, 1, 1, 1), (600, 900, 200, 60), (60, 100, 600, 60), (60, 1 << 14, 1 << 12, 1 << 12), (1 << 24,) * 4]
     ),
 )
-@settings(deadline=None, max_examples=150)
-def test_sums_are_those_of_the_whole_array(rounds, experts, batch, dtype, cuts, bytes_):
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("examples", [40, pytest.param(150, marks=pytest.mark.deep)])
+def test_sums_are_those_of_the_whole_array(examples):
+    settings(deadline=None, max_examples=examples)(given(**SHAPES)(check_sums))()
+
+
+def check_sums(rounds, experts, batch, dtype, cuts, bytes_):
     rng = np.random.default_rng(rounds * 1000 + experts)
     losses = rng.random((rounds, experts)).round(0 if np.dtype(dtype).kind in "ib" else 6).astype(dtype)
     if dtype is np.bool_:

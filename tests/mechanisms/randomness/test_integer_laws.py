@@ -18,6 +18,7 @@ from samples import chi_square
 from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.mechanisms.randomness import integer_laws
 from hockeystick.mechanisms.randomness.integer_laws import (
     DiscreteGaussianLaw,
     IntegerLaw,
@@ -169,11 +170,28 @@ def test_skellam_is_a_difference_of_poisson_numbers(variance: float) -> None:
         assert p[k - first] == pytest.approx(difference[middle + k], rel=1e-9, abs=1e-40)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("law", [DiscreteGaussianLaw(1e5), SkellamLaw(1e10), NegativeBinomialLaw(0.5, 1e5)])
 def test_a_law_too_wide_for_a_table_is_refused(law: IntegerLaw) -> None:
     with pytest.raises(NumericalError, match="coarser grid"):
         law.draw(seeded(1), 1)
+
+
+@pytest.mark.parametrize("law", [DiscreteGaussianLaw, lambda scale: NegativeBinomialLaw(Fraction(1, 3), scale)])
+def test_only_laws_too_wide_are_refused_before_their_table(law: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short tables."""
+    monkeypatch.setattr(integer_laws, "_MOST", 512)
+
+    def refused(scale: float) -> bool:
+        try:
+            law(scale).masses()
+        except NumericalError:
+            return True
+        return False
+
+    scales = np.concatenate([np.geomspace(1e-3, 1e4, 40), np.linspace(4, 5, 21), np.linspace(33, 36, 21)]).tolist()
+    at_once = list(map(refused, scales))
+    monkeypatch.setattr(integer_laws, "_check_width", lambda log_mass: None)
+    assert at_once == list(map(refused, scales)) and 10 < sum(at_once) < 70
 
 
 @pytest.mark.parametrize("law", [DiscreteGaussianLaw, SkellamLaw])

@@ -44,8 +44,8 @@ def by_quadrature(scores: Any, scale: float, noise: str) -> Law:
 @cache
 def integrated(scores: tuple[float, ...], scale: float, noise: str) -> Law:
     s, law = np.array(scores) / scale, LAWS[noise]
-    found = []
-    for r in range(len(s)):
+    found: dict[float, float] = {}  # equal scores win as often
+    for r in np.unique(s, return_index=True)[1]:
         others = np.delete(s, r)
 
         def integrand(x: float) -> float:
@@ -56,8 +56,8 @@ def integrated(scores: tuple[float, ...], scale: float, noise: str) -> Law:
             integrate.quad(integrand, a, b, epsabs=1e-13, epsrel=1e-11)[0]
             for a, b in zip(ends[:-1], ends[1:], strict=True)
         ]
-        found.append(sum(parts))
-    return np.array(found)
+        found[s[r]] = sum(parts)
+    return np.array([found[score] for score in s])
 
 
 @pytest.mark.statistical
@@ -123,7 +123,7 @@ def test_released_choices_follow_the_law(
 ) -> None:
     """With few digits of the noise drawn at once, most comparisons need later ones."""
     monkeypatch.setattr(common, "DIGITS", digits)
-    mechanism, source, runs = NoisyMax(1.5, noise, minimum=minimum), SimulationNoise(334), 4000
+    mechanism, source, runs = NoisyMax(1.5, noise, minimum=minimum), SimulationNoise(334), 3000
     scores = -APART if minimum else APART
     seen = np.bincount([mechanism.release(scores, noise=source) for _ in range(runs)], minlength=7)
     assert stats.chisquare(seen, runs * by_quadrature(APART, 1.5, noise)).pvalue > FALSE_ALARM
@@ -136,10 +136,11 @@ def test_released_choices_follow_the_law(
 def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All digits after the point are drawn one at a time. The laws of the other noises, 0.015 apart, are refuted.
 
-    With 25,000 draws that distance is ten standard deviations: they are missed with a probability below 1e-6.
+    With 25,000 draws that distance is ten standard deviations: they are missed with a probability below 1e-6. The
+    law of exponential noise is 0.022 or more away from the others, for which 8,500 are enough.
     """
     monkeypatch.setattr(common, "DIGITS", 0)
-    mechanism, source, runs = NoisyMax(1.5, noise), SimulationNoise(335), 25_000
+    mechanism, source, runs = NoisyMax(1.5, noise), SimulationNoise(335), 8_500 if noise == "exponential" else 25_000
     behind = sum(mechanism.release([4.5, 0.0], noise=source) for _ in range(runs))
     for other in NOISES:
         p = float(by_quadrature([4.5, 0.0], 1.5, other)[1])
@@ -244,8 +245,8 @@ def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     source = ReleaseNoise()
     for noise in NOISES:
-        seen = np.bincount([NoisyMax(1.5, noise).release(SCORES, noise=source) for _ in range(2000)], minlength=5)
-        assert stats.chisquare(seen, 2000 * by_quadrature(SCORES, 1.5, noise)).pvalue > FALSE_ALARM
+        seen = np.bincount([NoisyMax(1.5, noise).release(SCORES, noise=source) for _ in range(800)], minlength=5)
+        assert stats.chisquare(seen, 800 * by_quadrature(SCORES, 1.5, noise)).pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -347,9 +348,12 @@ def one_noise_for_all(value: Any, rng: np.random.Generator, runs: int) -> NDArra
     return np.asarray(np.argmax(value + rng.laplace(size=(runs, 1)), axis=1))
 
 
-@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.statistical
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize(
+    ("noise", "monotone"),
+    [("laplace", False), ("gumbel", True), ("exponential", False)]
+    + [pytest.param(noise, noise != "gumbel", marks=pytest.mark.deep) for noise in NOISES],
+)
 def test_audit_refutes_the_mutants_and_not_the_mechanism(noise: str, monotone: bool) -> None:
     mechanism = NoisyMax(1.0, noise, monotone=monotone)
     claim = Claim.curve(mechanism.event(), 1e-3)

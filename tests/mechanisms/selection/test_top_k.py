@@ -46,8 +46,8 @@ def fit(outputs: Any, scale: float, k: int) -> float:
 @pytest.mark.statistical
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_simulated_choices_follow_the_law(k: int) -> None:
-    outputs = TopK(1.5, k=k).simulate(SCORES, np.random.default_rng(351), 50_000)
-    assert outputs.shape == (50_000, k)
+    outputs = TopK(1.5, k=k).simulate(SCORES, np.random.default_rng(351), 25_000)
+    assert outputs.shape == (25_000, k)
     assert fit(outputs, 1.5, k) > FALSE_ALARM
     assert fit(outputs, 1.3, k) < FALSE_ALARM
 
@@ -58,14 +58,16 @@ def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytes
     """With few digits of the noise drawn at once, most comparisons need later ones."""
     monkeypatch.setattr(common, "DIGITS", digits)
     noise, mechanism = SimulationNoise(352), TopK(1.5, k=k)
-    assert fit([mechanism.release(SCORES, noise=noise) for _ in range(5000)], 1.5, k) > FALSE_ALARM
+    released = [mechanism.release(SCORES, noise=noise) for _ in range(1500)]
+    assert fit(released, 1.5, k) > FALSE_ALARM
+    assert fit(released, 1.0, k) < FALSE_ALARM
 
 
 @pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
     pytest.importorskip("opendp")
     noise, mechanism = ReleaseNoise(), TopK(1.5, k=2)
-    assert fit([mechanism.release(SCORES, noise=noise) for _ in range(2000)], 1.5, 2) > FALSE_ALARM
+    assert fit([mechanism.release(SCORES, noise=noise) for _ in range(800)], 1.5, 2) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -165,7 +167,7 @@ def test_accuracy_holds_for_any_scores(behind: list[float], k: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.parametrize("monotone", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None:
     mechanism = TopK(2.0, k=2, monotone=monotone)
     claim = Claim.curve(mechanism.event(), 1e-3)
@@ -182,8 +184,8 @@ def test_audit_refutes_the_mutants_and_not_the_mechanism(monotone: bool) -> None
         return np.argsort(-(value + rng.gumbel(size=(runs, 1))), axis=1, kind="stable")[:, :2]
 
     assert not refuted(Released(mechanism), 6000)
-    assert not refuted(mechanism, 100_000)
-    assert refuted(evolve(mechanism, scale=1.0), 100_000)  # half the scale, or half the sensitivity charged
+    assert not refuted(mechanism, 40_000)
+    assert refuted(evolve(mechanism, scale=1.0), 40_000)  # half the scale, or half the sensitivity charged
     for broken in (no_noise, one_noise_for_all):
         assert refuted(broken, 20_000, neighbours=(np.array([0.0, 0.5, -9.0]), np.array([1.0, 0.5, -9.0])))
 

@@ -29,7 +29,7 @@ from hockeystick.mechanisms.thresholds.above_threshold import steps_and_raise
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError, to_steps
 
 FALSE_ALARM = 1e-6
-RUNS = 150_000
+RUNS = 20_000
 Law = dict[tuple[int, ...], float]
 
 
@@ -37,7 +37,7 @@ def noisy_thresholds(scale: float) -> tuple[NDArray[np.float64], NDArray[np.floa
     """Midpoints of the threshold's noise and their probabilities; at scale 0 the noise is missing."""
     if not scale:
         return np.zeros(1), np.ones(1)
-    edges = np.linspace(-45 * scale, 45 * scale, 60_001)
+    edges = np.linspace(-45 * scale, 45 * scale, 20_001)
     return (edges[:-1] + edges[1:]) / 2, np.diff(stats.laplace.cdf(edges, scale=scale))
 
 
@@ -311,14 +311,14 @@ class TestRelease:
     def test_releases_follow_the_law(self) -> None:
         """The grid is so fine that a sample can't tell its law from the real-valued one: they differ below 1e-4."""
         noise = SimulationNoise(406)
-        seen = Counter([tuple(self.mechanism.release(self.value, noise=noise).tolist()) for _ in range(20_000)])
+        seen = Counter([tuple(self.mechanism.release(self.value, noise=noise).tolist()) for _ in range(10_000)])
         assert chi_square_of_outcomes(seen, law(self.mechanism, self.value)) > FALSE_ALARM
         for off in (evolve(self.mechanism, threshold_scale=1.4), evolve(self.mechanism, query_scale=1.2)):
             assert chi_square_of_outcomes(seen, law(off, self.value)) < FALSE_ALARM
 
     @pytest.mark.statistical
     def test_secure_releases_follow_the_law(self) -> None:
-        rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(1200)]
+        rows = [tuple(self.mechanism.release(self.value).tolist()) for _ in range(600)]
         assert chi_square_of_outcomes(Counter(rows), law(self.mechanism, self.value)) > FALSE_ALARM
 
     def test_release_is_a_row_of_the_simulation(self) -> None:
@@ -446,7 +446,7 @@ def stepped_profile(fall: float, rise: float, apart: int, epsilon: float) -> flo
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("fall", "rise"), [(0.3, 0.3), (0.4, 0.04), (1.0, 0.3)])
+@pytest.mark.parametrize(("fall", "rise"), [(0.3, 0.3), (0.4, 0.04), pytest.param(1.0, 0.3, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("apart", [1, 5])
 def test_steps_are_covered_by_slightly_larger_rates_and_by_no_smaller(fall: float, rise: float, apart: int) -> None:
     width = fall + rise
@@ -584,7 +584,7 @@ def test_audit_of_releases(broken: bool) -> None:
         Released(released),
         claim=Claim(2.0, 0.0),
         neighbours=mechanism.worst_case_neighbours(),
-        samples=10_000,
+        samples=6_000,
         rng=408,
         confidence=1 - 1e-6,
         bits=True,
@@ -613,5 +613,5 @@ def test_accuracy_holds_for_releases(beta: float) -> None:
     mechanism = AboveThreshold(0.0, threshold_scale=1.0, query_scale=3.0, answers=6)
     radius = mechanism.accuracy(beta, queries=6)
     value, noise = np.array([-radius - 1e-9] * 3 + [radius + 1e-9] * 3), SimulationNoise(409)
-    wrong = sum(bool((mechanism.release(value, noise=noise) != (value > 0)).any()) for _ in range(5000))
-    assert stats.binomtest(wrong, 5000, beta, alternative="greater").pvalue > FALSE_ALARM
+    wrong = sum(bool((mechanism.release(value, noise=noise) != (value > 0)).any()) for _ in range(3000))
+    assert stats.binomtest(wrong, 3000, beta, alternative="greater").pvalue > FALSE_ALARM

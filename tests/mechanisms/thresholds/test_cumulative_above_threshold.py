@@ -84,15 +84,16 @@ def test_outputs_follow_the_law() -> None:
 def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
     mechanism = CumulativeAboveThreshold(1.0, threshold_scale=scales[0], query_scale=scales[1])
     terms = np.array([1.0, 0.5, 1.0, 0.0, 1.0, 0.25])
+    event, same = mechanism.event(), cache(lambda changed: law(mechanism, changed))
+    stated = {epsilon: accounting.delta(event, epsilon).upper for epsilon in (0.0, 0.2, 0.5, event.pure_epsilon())}
     for place in range(len(terms)):
         worlds = []
         for term in (0.0, 0.6, 1.0):
             changed = terms.copy()
             changed[place] = term
-            worlds.append(law(mechanism, changed))
+            worlds.append(same(tuple(changed.tolist())))
         for p, q in itertools.combinations(worlds, 2):
-            for epsilon in (0.0, 0.2, 0.5, mechanism.event().pure_epsilon()):
-                assert larger_hockey_stick(p, q, epsilon) <= accounting.delta(mechanism.event(), epsilon).upper + 1e-9
+            assert all(larger_hockey_stick(p, q, epsilon) <= most + 1e-9 for epsilon, most in stated.items())
 
 
 @pytest.mark.statistical
@@ -239,7 +240,7 @@ def test_audit_refutes_the_broken_variants(real: Any, neighbours: Any, broken: b
         real,
         claim=Claim(STATED.event().pure_epsilon(), 0.0),
         neighbours=neighbours,
-        samples=100_000,
+        samples=50_000,
         rng=435,
         confidence=1 - 1e-6,
     )

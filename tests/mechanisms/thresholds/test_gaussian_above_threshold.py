@@ -63,7 +63,7 @@ def test_outputs_follow_the_law() -> None:
     expected = law(MECHANISM, VALUE)
     drawn = MECHANISM.simulate(VALUE, np.random.default_rng(421), 100_000)
     noise = SimulationNoise(422)
-    released = np.array([MECHANISM.release(VALUE, noise=noise) for _ in range(12_000)])
+    released = np.array([MECHANISM.release(VALUE, noise=noise) for _ in range(6_000)])
     secure = np.array([MECHANISM.release(VALUE) for _ in range(600)])
     for rows in (drawn, released, secure):
         assert chi_square_of_outcomes(rows, expected) > FALSE_ALARM
@@ -233,7 +233,7 @@ UP_AND_DOWN = (np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2))
     ids=["correct", "twin", "little noise", "no query noise", "no threshold noise"],
 )
 def test_audit_refutes_the_broken_variants(real: Any, neighbours: Any, broken: bool) -> None:
-    verdict = audit(real, claim=Claim(1.0, 1e-3), neighbours=neighbours, samples=60_000, rng=425, confidence=1 - 1e-6)
+    verdict = audit(real, claim=Claim(1.0, 1e-3), neighbours=neighbours, samples=20_000, rng=425, confidence=1 - 1e-6)
     assert verdict.refuted is broken, verdict
 
 

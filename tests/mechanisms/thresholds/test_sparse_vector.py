@@ -84,7 +84,7 @@ def test_simulated_numbers_have_independent_noise(mechanism: SparseVector) -> No
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", [BITS, KEPT, BOTH])
 def test_releases_follow_the_law(mechanism: SparseVector) -> None:
-    for noise, runs in ((SimulationNoise(413), 8_000), (None, 500)):
+    for noise, runs in ((SimulationNoise(413), 4_000), (None, 300)):
         drawn = np.array([mechanism.release(VALUE, noise=noise) for _ in range(runs)])
         bits = drawn if mechanism.answer_scale is None else bits_of(drawn, 2)
         assert chi_square_of_outcomes(bits, law(mechanism, VALUE)) > FALSE_ALARM
@@ -294,7 +294,7 @@ def test_audit_refutes_the_broken_variants(stated: SparseVector, real: Any, neig
         real,
         claim=Claim(stated.event().pure_epsilon(), 0.0),
         neighbours=neighbours,
-        samples=100_000,
+        samples=50_000,
         rng=415,
         confidence=1 - 1e-6,
     )

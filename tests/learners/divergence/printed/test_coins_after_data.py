@@ -81,7 +81,10 @@ def upper(samples: int, symbols: int) -> float:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("samples", "symbols", "known"), [(1000, 5, 0.183), (10, 20, 0.191), (100, 100, 0.0197)])
+@pytest.mark.parametrize(
+    ("samples", "symbols", "known"),
+    [pytest.param(1000, 5, 0.183, marks=pytest.mark.deep), (10, 20, 0.191), (100, 100, 0.0197)],
+)
 def test_costs_agree_with_known_numbers(samples: int, symbols: int, known: float) -> None:
     """Noise for epsilon 1 and the worst draw; the exact trinomial mixture is below by rounding alone."""
     probabilities, shares = exact_law(even(symbols), samples, 0, 1)
@@ -262,7 +265,7 @@ def test_slopes_bound_the_sensitivity_to_a_pair(seed: int, lam: float) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("lam", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("lam", [0.0, pytest.param(0.05, marks=pytest.mark.deep), 1.0])
 def test_the_worst_pair_is_taken(lam: float) -> None:
     """Four different masses: no pair costs more than the event, one costs as much."""
     pi = np.array([0.4, 0.3, 0.2, 0.1])

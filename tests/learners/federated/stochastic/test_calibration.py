@@ -137,11 +137,14 @@ def test_a_secret_assignment_needs_the_noise_of_a_larger_epsilon() -> None:
 # --- approximate -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("assignment", [pytest.param("secret", marks=pytest.mark.statistical), "contiguous"])
+@pytest.mark.parametrize(
+    ("assignment", "smoothness"),
+    [("contiguous", 0.0), pytest.param("secret", None, marks=pytest.mark.statistical)]
+    + [pytest.param(*case, marks=pytest.mark.deep) for case in (("contiguous", None), ("secret", 0.0))],
+)
 @pytest.mark.parametrize(
     ("model", "noise"), [("output", "laplace"), ("server", "laplace"), ("server", "gaussian"), ("central", "gumbel")]
 )
-@pytest.mark.parametrize("smoothness", [0.0, pytest.param(None, marks=pytest.mark.statistical)])
 def test_approximate_targets_are_met(assignment: str, model: str, noise: str, smoothness: float | None) -> None:
     where = "server" if model == "central" else "client"
     asked = setting((None,) * 5 + (2,), noise=noise, assignment=assignment, where=where, smoothness=smoothness)
