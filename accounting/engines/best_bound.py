@@ -293,7 +293,7 @@ def _of_ways(ways: tuple[PrivacyEvent, ...], question: _Question, bracket: bool,
     found: list[Bracket] = []
     for way in ways:
         above = max((b.upper if b.lower is None else b.lower for b in found), default=-math.inf)
-        cheap = ("pure", _FEW_ORDERS) if contour_integral.is_schedule(way) else ("pure", "rdp", _COARSE)
+        cheap = ("pure", _FEW_ORDERS) if contour_integral.is_schedule(way) else ("pure", _COARSE, "rdp")
         if not found or all(question.of(way, False, name).upper > above for name in cheap):
             found.append(question.of(way, bracket, None))
     return found

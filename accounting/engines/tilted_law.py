@@ -364,11 +364,13 @@ class Tilted:
         """Returns e^{−λ(s−ε)}·(1 − e^{ε−s}) at s − ε = 1, 2, ... steps."""
         # Sums for places below the window need it too.
         count = min(max(len(self.t), self.last + 1), math.ceil(min(_BEYOND / self.slope, 1e9)) + 1)
-        gap = np.arange(1, count + 1, dtype=float)
-        gain = np.exp(gap * -self.slope)
-        gap *= -self.law.step
-        gain *= np.expm1(gap, out=gap)
-        return np.negative(gain, out=gain)
+        # At a + b it is the product for a times the gain at b, and the gain at a times e^{−(λ+h)b}: all terms positive.
+        row, column = np.arange(1.0, _CHUNK + 1), np.arange(0.0, count, _CHUNK)
+        (low, low_gain), (high, high_gain) = (
+            (np.exp(places * -self.slope), -np.expm1(places * -self.law.step)) for places in (row, column)
+        )
+        there = np.stack([high * (1.0 - high_gain), high * high_gain], axis=1)
+        return np.asarray(there @ np.stack([low * low_gain, low])).ravel()[:count]
 
     def lost(self, places: Array, norm: float) -> Array:
         """Returns how far the sums over places above each may be off, ``norm`` being the 2-norm of the gain.

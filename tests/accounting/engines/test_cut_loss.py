@@ -4,6 +4,7 @@ order."""
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import mpmath as mp
@@ -30,6 +31,7 @@ from hockeystick.accounting import (
     parallel,
 )
 from hockeystick.accounting.engines import best_bound, contour_integral, cut_loss, exact_profile
+from hockeystick.accounting.engines.tilted_law import Tilted
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.losses.normal_mixtures import MixturePair, NormalMixture
 
@@ -67,22 +69,8 @@ def two_removals(q: float, sigma: float, eps: float) -> float:
 def test_one_step_is_the_closed_form_in_50_digits(q: float, sigma: float) -> None:
     for d in (1e-5, 1e-20, 1e-290):
         exact, found = one_step(q, sigma, d), epsilon(PoissonSampled(q, Gaussian(sigma)), d, bracket=True)
-        assert found.lower is not None and found.lower <= exact * (1 + 1e-15)
+        assert found.method == "direct" and found.lower is not None and found.lower <= exact * (1 + 1e-15)
         assert exact * (1 - 1e-15) <= found.upper <= exact * (1 + 1e-9)
-
-
-@pytest.mark.parametrize(
-    "q, sigma, d, exact",
-    [
-        (1e-6, 0.7378253645580294, 1e-15, 0.00578609147),
-        (1e-4, 1, 1e-15, 0.0946811223),
-        (1e-6, 0.75, 1e-10, 0.000214553302),
-        (1e-3, 2, 1e-20, 0.063710094),
-    ],
-)
-def test_small_rates_cost_no_more_than_they_should(q: float, sigma: float, d: float, exact: float) -> None:
-    found = epsilon(PoissonSampled(q, Gaussian(sigma)), d)
-    assert found.method == "direct" and found.upper == pytest.approx(exact, rel=1e-8)
 
 
 def test_delta_of_one_step_is_the_closed_form() -> None:
@@ -471,3 +459,23 @@ def test_a_wider_grid_is_never_below_the_reference(q: float) -> None:
         exact, error = composed(q, sigma, steps, d, found.upper)
         assert exact * (1 - ACCURACY - 3 * error) <= found.upper
         assert found.upper <= exact * (1 + 1e-5) + 1e-9
+
+
+def test_a_folded_law_has_no_smaller_mean_of_an_exponential_and_hardly_a_larger_one() -> None:
+    losses = 1e-4 * np.arange(-3001, 30_000)
+    masses = np.exp(-0.5 * (losses / 0.1) ** 2)
+    masses /= masses.sum()
+    few, ends = cut_loss._folded(masses, losses)
+    assert len(few) * 10 < len(masses) and few @ ends == pytest.approx(float(masses @ losses), abs=1e-13)
+    for rate in (1.0, 10.0, 100.0):
+        fine, folded = float(masses @ np.exp(-rate * losses)), float(few @ np.exp(-rate * ends))
+        assert fine * (1 - 1e-12) <= folded <= fine * math.exp((rate * 0.1 / 16) ** 2 / 8)
+
+
+def test_the_gain_is_a_product_of_exponentials_to_the_last_digits() -> None:
+    law = SimpleNamespace(step=4e-8)
+    found = Tilted.gain(SimpleNamespace(t=np.zeros(100_000), last=100_000, slope=1e-3, law=law))  # type: ignore[arg-type]
+    places = [1, 2, 32_768, 32_769, len(found)]
+    with mp.workdps(40):
+        exact = [float(mp.exp(mp.mpf(-1e-3) * g) * -mp.expm1(mp.mpf(-4e-8) * g)) for g in places]
+    assert found[[g - 1 for g in places]] == pytest.approx(exact, rel=64 * 2.0**-53)
