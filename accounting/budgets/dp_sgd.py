@@ -49,6 +49,15 @@ _CORRELATED = (
     "the noise of the steps is C⁻¹·z for a lower triangular matrix C of at most {} bands, and z of standard deviation "
     "noise multiplier × clip × the longest column of C; what divides the sum is a constant"
 )
+_FILTERED = (
+    "the noise of the steps is C⁻¹·z for one lower triangular matrix C, chosen without the data, and z of standard "
+    "deviation noise multiplier × clip × the sensitivity of C to {} participations {} steps apart; what divides the "
+    "sum is a constant"
+)
+_SAME_ORDER = (
+    "the list of all records is shuffled once and cut into batches, each record is in one of them, and every epoch "
+    "reads the same batches in the same order"
+)
 _NULLS = "a null record's gradient is zero"
 
 
@@ -95,6 +104,8 @@ def _fixed_allocation(run: DPSGD, noise_multiplier: float) -> tuple[PrivacyEvent
 
 
 def _shuffle(run: DPSGD, noise_multiplier: float) -> tuple[PrivacyEvent, int]:
+    if run.buffers:  # all noisy steps are one release of C·x + z, and the noise is per sensitivity of C
+        return _moved(run, noise_multiplier), 1
     return ShuffledBatches(run.steps // run.batches, run.batches, _moved(run, noise_multiplier)), 1
 
 
@@ -156,10 +167,13 @@ def _user_records(value: int) -> int:
 
 def _strategy(value: str | None) -> str | None:
     kind, _, number = (value or "").partition(":")
-    if value is None or (kind == "banded" and number.isascii() and number.isdigit() and 1 <= len(number) <= 9):
+    if value is None or (number.isascii() and number.isdigit() and 1 <= len(number) <= 9 and kind in _STRATEGIES):
         return value
-    remedy = "give banded:K; filters without bands (blt:D, bisr:D) have no amplification, see MatrixMechanism"
-    raise InvalidArgumentError("strategy", value, "is not a banded strategy", remedy)
+    raise InvalidArgumentError("strategy", value, "is not a known strategy", "give banded:K, or blt:D for D buffers")
+
+
+_STRATEGIES = ("banded", "blt")
+_MOST_BUFFERS = 10
 
 
 def _normaliser(value: str) -> str:
@@ -210,7 +224,10 @@ class DPSGD:
         of the batch that was drawn, is refused: it tells how many records were drawn, and the noise is divided with it.
       strategy: "banded:K" for noise that is correlated over steps by a matrix of K bands (BandMF), with Poisson samples
         of K groups of records in turn; see ``banded_matrix_mechanism``. The noise multiplier is then per clip and per
-        longest column of the matrix.
+        longest column of the matrix. "blt:D" for noise from a filter of D buffers (``factorisations.blt``), with
+        sampling="shuffle" and the same order in every epoch: each record takes part in E steps, N/B apart. There is no
+        amplification, and the noise multiplier is per clip and per sensitivity of C to these participations, so that
+        the training costs as much as one Gaussian mechanism.
 
     Raises:
       InvalidArgumentError: an argument outside its domain, a batch larger than ``records`` (or, for "full", not equal
@@ -272,6 +289,15 @@ class DPSGD:
         validate.integer("steps", self.steps, high=validate.MOST)
 
     def _check_strategy(self) -> None:
+        kind, _, number = (self.strategy or "").partition(":")
+        if kind == "blt":
+            if self.sampling != "shuffle":
+                reason = f"has no amplification by sampling, and no bound with sampling={self.sampling!r}"
+                raise InvalidArgumentError("strategy", self.strategy, reason, 'give sampling="shuffle"')
+            if not 1 <= int(number) <= _MOST_BUFFERS:
+                remedy = f"give blt:D with D from 1 to {_MOST_BUFFERS}"
+                raise InvalidArgumentError("strategy", self.strategy, "is not a number of buffers", remedy)
+            return
         if self.sampling != "poisson" or self.relation is _REPLACE:
             reason = f"has no bound with sampling={self.sampling!r} under {self.relation.value}"
             remedy = "use Poisson samples under add-or-remove-one or replace-with-null"
@@ -284,7 +310,16 @@ class DPSGD:
     @property
     def bands(self) -> int:
         """The number of bands of a banded strategy, and of groups of records that take turns; 0 without one."""
-        return int(self.strategy.partition(":")[2]) if self.strategy else 0
+        return self._number_of("banded")
+
+    @property
+    def buffers(self) -> int:
+        """The number of buffers of a strategy without bands; 0 without one."""
+        return self._number_of("blt")
+
+    def _number_of(self, kind: str) -> int:
+        found, _, number = (self.strategy or "").partition(":")
+        return int(number) if found == kind else 0
 
     @property
     def relation(self) -> Adjacency:
@@ -313,13 +348,18 @@ class DPSGD:
         """The duties of the data loader, on which the guarantee rests, in words."""
         if self.bands:
             return _GROUPS.format(self.bands)
+        if self.buffers:
+            return _SAME_ORDER
         return _SAMPLINGS[self.sampling].loader
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """All that the guarantee assumes about the training, in words."""
         nulls = (_NULLS,) if self.relation is _NULL else ()
-        return self.loader, _CLIPPED, _CORRELATED.format(self.bands) if self.bands else _NOISE, *nulls, _PUBLIC
+        noise = _CORRELATED.format(self.bands) if self.bands else _NOISE
+        if self.buffers:
+            noise = _FILTERED.format(int(self.epochs), self.batches)
+        return self.loader, _CLIPPED, noise, *nulls, _PUBLIC
 
     def event(self, noise_multiplier: float) -> PrivacyEvent:
         """Returns the cost of the whole training for one record under ``relation``.
@@ -375,6 +415,8 @@ class DPSGD:
     def standard_deviation(self, noise_multiplier: float) -> float:
         """Returns the standard deviation of the noise on the sum of a batch: noise multiplier × clip, rounded up.
 
+        Of a strategy it is that of z for a matrix C of longest column, or of sensitivity, 1.
+
         Raises:
           InvalidArgumentError: the run has no clip, or ``noise_multiplier`` is not a number > 0.
         """
@@ -393,7 +435,7 @@ class DPSGD:
         Raises:
           InvalidArgumentError: an argument outside its domain.
         """
-        if self.sampling != "shuffle":
+        if self.sampling != "shuffle" or self.buffers:
             return None
         nulled = evolve(self, adjacency=_NULL)
         event, _ = _shuffle(nulled, field_checks.noise_multiplier(noise_multiplier))

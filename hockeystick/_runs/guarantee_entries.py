@@ -6,6 +6,7 @@ They hold everything that a report shows as plain values, so that a page can be 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -85,14 +86,14 @@ def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
 
 
 def training_content(run: DPSGD, noise_multiplier: float, delta: float) -> dict[str, Any]:
-    """Returns the numbers of a training.
+    """Returns the numbers of a training, with the filter of a strategy of buffers.
 
     Args:
       run: The training.
       noise_multiplier: Noise/clip.
       delta: The δ of the guarantee.
     """
-    return {
+    found: dict[str, Any] = {
         "what": "dp-sgd",
         "noise_multiplier": noise_multiplier,
         "standard_deviation": None if run.clip is None else run.standard_deviation(noise_multiplier),
@@ -107,6 +108,29 @@ def training_content(run: DPSGD, noise_multiplier: float, delta: float) -> dict[
             "user_records": run.user_records,
         },
         "loader": run.loader,
+    }
+    if run.buffers:
+        found["filter"] = _filter(run)
+        if run.clip is not None:  # of z: the product is off by U
+            deviation = found["standard_deviation"] * found["filter"]["sensitivity"]
+            found["standard_deviation"] = math.nextafter(deviation, math.inf)
+    return found
+
+
+def _filter(run: DPSGD) -> dict[str, Any]:
+    """Returns the filter with the least error for the training's participations, and its sensitivity to them."""
+    from hockeystick.mechanisms import factorisations
+
+    times, apart = int(run.epochs), run.batches
+    made = factorisations.blt(run.steps, run.buffers, participations=times, separation=apart)
+    sensitivity = made.participation_sensitivity(participations=times, separation=apart)
+    return {
+        "participations": times,
+        "separation": apart,
+        "decays": list(made.decays),
+        "weights": list(made.weights),
+        "sensitivity": sensitivity.value,
+        "largest_error": made.max_error(participations=times, separation=apart),
     }
 
 

@@ -29,9 +29,10 @@ def _training() -> Callable[[Command], Command]:
         option("--clip C", POSITIVE, "The L2 norm to which each record's gradient is clipped."),
         option("--sampling S", click.Choice(_SAMPLINGS), "The sampling of batches.", default="poisson"),
         option(
-            "--strategy banded:K",
+            "--strategy banded:K|blt:D",
             str,
-            "Noise correlated over steps by a matrix of K bands (BandMF), with Poisson samples of K groups in turn.",
+            "Noise correlated over steps: banded:K by a matrix of K bands (BandMF), with Poisson samples of K groups "
+            "in turn; blt:D by a filter of D buffers, with --sampling shuffle and the same order in every epoch.",
         ),
         option("--user-records K", Count(1), "Protect users, each of whom owns at most K records. Default: 1."),
         option(

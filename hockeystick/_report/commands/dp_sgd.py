@@ -29,6 +29,7 @@ def dp_sgd_report(result: Result) -> Report:
     facts: list[tuple[str, Cell]] = [
         ("noise multiplier", f"{float(result['noise_multiplier'])!r} (noise/clip)"),
         *_deviation(result),
+        *_filter(result),
         ("steps", _steps(result)),
         ("records, batch, epochs", ", ".join(exact(float(training[key])) for key in ("records", "batch", "epochs"))),
         ("the loader must", result["loader"]),
@@ -52,9 +53,29 @@ def dp_sgd_report(result: Result) -> Report:
 
 def _deviation(result: Result) -> tuple[tuple[str, Cell], ...]:
     found = result["standard_deviation"]
+    if "filter" in result:
+        size = "noise multiplier × clip × sensitivity of C" if found is None else f"{float(found)!r}"
+        return (("noise", f"C⁻¹·z on the sums of the batches, where z has standard deviation {size}"),)
     if found is None:
         return (("noise", "noise multiplier × clip (no --clip was given), on the sum of a batch"),)
     return (("noise", f"standard deviation {float(found)!r} on the sum of a batch"),)
+
+
+def _filter(result: Result) -> tuple[tuple[str, Cell], ...]:
+    found = result.get("filter")
+    if found is None:
+        return ()
+    terms = ", ".join(f"{float(weight)!r} · {float(decay)!r}^(i−1)" for decay, weight in _pairs(found))
+    apart = f"{whole(found['participations'])} participations, {whole(found['separation'])} steps apart"
+    return (
+        ("filter", f"C has 1 on its diagonal and, i steps below, the sum of {terms}"),
+        ("sensitivity of C", f"{float(found['sensitivity'])!r} for {apart}"),
+        ("largest error", f"{float(found['largest_error']):.6g} times the noise, of a sum of all steps so far"),
+    )
+
+
+def _pairs(found: Result) -> list[tuple[float, float]]:
+    return list(zip(found["decays"], found["weights"], strict=True))
 
 
 def _known(row: Result) -> str:

@@ -297,7 +297,11 @@ def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"strategy": "blt:3"}, "no amplification"),
+        ({"strategy": "blt:3"}, "no amplification.*shuffle"),
+        ({"strategy": "blt:0", "sampling": "shuffle"}, "from 1 to 10"),
+        ({"strategy": "blt:11", "sampling": "shuffle"}, "from 1 to 10"),
+        ({"strategy": "blt:-1", "sampling": "shuffle"}, "blt:D"),
+        ({"strategy": "bisr:3", "sampling": "shuffle"}, "banded:K, or blt:D"),
         ({"strategy": "banded:"}, "banded:K"),
         ({"strategy": "banded:-1"}, "banded:K"),
         ({"strategy": "banded:0"}, "from 1 to 100"),
@@ -309,3 +313,13 @@ def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
 def test_strategies_without_a_bound_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         DPSGD(10_000, 100, 20, **change)
+
+
+def test_a_filter_of_buffers_costs_one_gaussian_mechanism_of_the_same_multiplier() -> None:
+    """The noise is per sensitivity to all participations; per clip under replace-one, where a gradient moves by 2."""
+    run = DPSGD(10_000, 100, 20, sampling="shuffle", strategy="blt:3")
+    assert (run.buffers, run.bands, run.event(4.0)) == (3, 0, Gaussian(4.0))
+    assert "the same order" in run.loader and "20 participations 100 steps apart" in run.assumptions[2]
+    assert run.known_epsilon(4.0, 1e-6) is None
+    replaced = DPSGD(10_000, 100, 20, sampling="shuffle", strategy="blt:3", adjacency=REPLACE, clip=1.0)
+    assert replaced.event(4.0) == Gaussian(2.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from command_line import assert_refused, run, strict_json
 
 from hockeystick._report.results import to_markdown
 from hockeystick.accounting import DPSGD
+from hockeystick.mechanisms.streams.buffered_filters import BufferedToeplitz
 
 SMALL = ("--records", 100, "--batch", 10, "--epochs", 1, "--delta", "1e-5")
 
@@ -131,3 +133,15 @@ def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
     assert found.exit_code == 0, found.output
     assert "1.43" in found.stdout and "8 groups" in " ".join(found.stdout.split())
     assert_refused(run("account", "dp-sgd", *words, "--strategy", "blt:3"), "no amplification")
+
+
+@pytest.mark.statistical
+def test_a_filter_of_buffers_comes_with_its_sensitivity_and_the_noise_to_add() -> None:
+    plain = "--records 1000 --batch 100 --epochs 4 --delta 1e-6 --noise-multiplier 4 --clip 0.5 --sampling shuffle"
+    result = result_of("account", "dp-sgd", *plain.split(), "--strategy", "blt:2")
+    made = BufferedToeplitz(40, result["filter"]["decays"], result["filter"]["weights"])
+    # Steps 0, 10, 20 and 30 are the worst, as coefficients do not increase.
+    exact = float(np.linalg.norm(made.matrix()[:, ::10].sum(axis=1)))
+    assert exact <= result["filter"]["sensitivity"] <= exact * (1 + 1e-10)
+    assert 2.0 * exact <= result["standard_deviation"] <= 2.0 * exact * (1 + 1e-10)
+    assert "4 participations, 10 steps apart" in " ".join(to_markdown(result).split())
