@@ -28,9 +28,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]  # this module runs where the dependencies are not installed
 PAGE = ROOT / "docs" / "compatibility.md"
-MATRIX = {"newest": ("3.11", "3.12", "3.13"), "oldest": ("3.11",)}
+MATRIX = {"newest": ("3.11", "3.12", "3.13", "3.14"), "oldest": ("3.11",)}
 ROWS = tuple(f"{python}-{resolution}" for resolution, pythons in MATRIX.items() for python in pythons)
 SHOWN = ("numpy", "scipy", "attrs", "networkx", "click", "dp-accounting", "pytest")
+
+NO_INTERPRETER = "no such interpreter here"
 
 Outcome = tuple[str, str, str]
 """The status, the counts of pytest's last line or the reason, and the installed versions."""
@@ -42,7 +44,7 @@ def tried(row: str, wheel: Path, work: Path, tests: Sequence[str]) -> Outcome:
     try:
         python = _uv("python", "find", "--no-python-downloads", version).strip()
     except subprocess.CalledProcessError:
-        return "no such interpreter here", f"uv finds no Python {version}", ""
+        return NO_INTERPRETER, f"uv finds no Python {version}", ""
     bin_ = work / row / "bin"
     try:
         _uv("venv", "--quiet", "--clear", "--python", python, str(work / row))
@@ -100,9 +102,13 @@ def page(outcomes: dict[str, Outcome], tests: Sequence[str] = ()) -> str:
     which = "some of the" if tests else "the"
     text = f"""The table has the results of {which} fast tests (`pytest -m fast`) against the wheel, on every supported
 Python. *Newest* means the newest dependencies that the package admitted when this page was written. *Oldest* means the
-lowest admitted version of each direct dependency, extras for the tests included. {platform.system()},
-{platform.machine()}."""
-    parts = (f"Written by `{command}`; edit that instead.", text)
+lowest admitted version of each direct dependency, extras for the tests included. A row counts the tests that there were
+when it was run. {platform.system()}, {platform.machine()}."""
+    passed = sum(status == "passed" for status, _, _ in outcomes.values())
+    lacking = [row.split("-")[0] for row, (status, *_) in outcomes.items() if status == NO_INTERPRETER]
+    first = f"**The tests pass in {passed} of {len(outcomes)} environments.**"
+    first += f" Python {' and '.join(lacking)} was not tried, for lack of an interpreter." if lacking else ""
+    parts = (first, f"Written by `{command}`; edit that instead.", text)
     wrapped = (textwrap.fill(" ".join(part.split()), 120, break_on_hyphens=False) for part in parts)
     rows = ["| " + " | ".join((*row.split("-"), *each)) + " |" for row, each in outcomes.items()]
     table = "\n".join(("| Python | dependencies | | tests | versions |", "|---|---|---|---|---|", *rows))

@@ -2,8 +2,8 @@
 
     python -m benchmarks.install_sizes [--write] [--work FOLDER]
 
-builds the wheel, installs it into one fresh virtual environment after another, and measures what the environment holds
-besides pip. The table is in docs/installation.md. After an interruption the same command continues.
+builds the wheel, installs it into one fresh virtual environment after another, and measures what the environment holds.
+The table is in docs/installation.md. After an interruption the same command continues. Needs uv (``pip install uv``).
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ PURPOSE = {
 def installed(extra: str) -> dict[str, Any]:
     """Installs the wheel with an extra into a fresh environment and returns its megabytes, by package."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "venv", f"{folder}/venv"], check=True)
-        python = f"{folder}/venv/bin/python"
+        uv = [sys.executable, "-m", "uv"]
+        subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, f"{folder}/venv"], check=True)
         wheel = f"{ROOT}[{extra}]" if extra != NOTHING else str(ROOT)
-        pip = [python, "-m", "pip", "install", "--quiet", "--no-compile", wheel]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
+        install = [*uv, "pip", "install", "--quiet", "--python", f"{folder}/venv/bin/python", wheel]
+        done = subprocess.run(install, capture_output=True, text=True, check=False)
         if done.returncode:
             return {"error": done.stderr.strip().splitlines()[-1]}
         site = next(Path(folder, "venv", "lib").glob("python*/site-packages"))
-        sizes = {path.name: _bytes(path) for path in site.iterdir() if not path.name.startswith("pip")}
+        sizes = {path.name: _bytes(path) for path in site.iterdir()}
     largest = sorted(sizes, key=lambda name: -sizes[name])[:4]
     return {"all": sum(sizes.values()) / 1e6, "largest": {name: sizes[name] / 1e6 for name in largest}}
 

@@ -31,3 +31,18 @@ def test_the_page_and_the_citation_name_the_versions_of_the_package() -> None:
     assert citation["version"] == hockeystick.__version__
     assert citation["license"] == PROJECT["license"]
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
+
+
+def test_the_conda_recipe_agrees_with_the_package() -> None:
+    text = (ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    recipe = yaml.safe_load(text)
+    entry = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    needed = [re.sub(r"^([\w-]+)", r"\1 ", one) for one in PROJECT["dependencies"]]
+
+    assert recipe["context"] == {"version": hockeystick.__version__, "python_min": PROJECT["requires-python"][2:]}
+    assert recipe["requirements"]["run"] == ["python >=${{ python_min }}", *needed]
+    assert recipe["build"]["python"]["entry_points"] == entry
+    assert recipe["about"]["license"] == PROJECT["license"] and recipe["about"]["summary"] == PROJECT["description"]
+    assert (
+        "hatchling >=1.27" in recipe["requirements"]["host"]
+    )  # the version of the build system that pyproject.toml has

@@ -83,12 +83,15 @@ def audit_command(**given: Any) -> int:
     one where each answer differs most. With --epsilon as often as --pair, each pair has a claim of its own. If you
     don't know which data sets are worst, hockeystick search looks for them.
 
-    Outputs that were drawn elsewhere are audited with --recorded, on as many of them as there are. A program is
-    audited with --command, which is started without a shell: {data} stands for the path of a copy of X or Y (without
-    it, the data are on the standard input), {runs} for the number of outputs to print, one a line, and {seed} for a
-    seed. An output is a JSON value, a number or a text. A web service is audited with --url: {"data", "runs", "seed"}
-    is posted to it as JSON, and it answers with an array of outputs. A query is audited with --sql, on a copy of the
-    database in memory, as it is and with rows inserted and deleted.
+    --recorded audits outputs that were drawn elsewhere, by default all of them.
+
+    --command audits a program, which is started without a shell. In its arguments, {data} becomes the path of a copy
+    of X or Y, {runs} the number of outputs to print, one a line, and {seed} a seed. A program without {data} gets the
+    data on its standard input. An output is a JSON value, a number or a text.
+
+    --url audits a web service: {"data", "runs", "seed"} is posted to it as JSON, and it answers with an array of
+    outputs. --sql audits a query, on two copies of the database in memory: one unchanged, one with rows inserted and
+    deleted.
 
     \b
     Examples:

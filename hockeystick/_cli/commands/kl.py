@@ -107,7 +107,7 @@ def kl_command(**given: Any) -> int:
 
     The reference is a table of symbols with a column 'count' or 'probability', or of records with one symbol per line.
     The private records are a table with one record per line, or with a column 'count' of records that share a client
-    and a symbol. Protected is the symbol of each record or, with --group, all symbols of a client. The clients' names
+    and a symbol. The symbol of each record is protected or, with --group, all symbols of a client. The clients' names
     and their numbers of records (per window) are public. By default this is a simulation, which the seed makes
     reproducible and which must not be published; --release needs the extra hockeystick[secure].
 

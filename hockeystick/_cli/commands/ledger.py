@@ -202,7 +202,7 @@ def charge(place: str, event: PrivacyEvent, count: int | None, note: str | None,
 def verify(place: str, **given: Any) -> int:
     """Read all of a ledger again, and check the database, every digest and the sum.
 
-    The last digest stands for the whole ledger: kept elsewhere, it shows whether the file was replaced by an older one.
+    The last digest covers the whole ledger. Keep a copy elsewhere: it shows whether an older file took its place.
 
     \b
     Examples:

@@ -128,10 +128,10 @@ def release_command(**given: Any) -> int:
     """Answer all queries of a class privately, and make synthetic records.
 
     A threshold query is the share of records whose value in a column is at least b; an interval query, the share
-    between a and c; a rectangle query, the share within an interval of each of two columns. Protected are the values of
-    each record (replace-one); the number of records is PUBLIC. The bounds --low and --high must be public too, not the
-    least and largest value of the records; values beyond them are clipped. --sigma is an assumption about the records:
-    the error bound rests on it, the privacy guarantee does not.
+    between a and c; a rectangle query, the share within an interval of each of two columns. The values of
+    each record are protected (replace-one); the number of records is PUBLIC. The bounds --low and --high must be public
+    too, not the least and largest value of the records; values beyond them are clipped. --sigma is an assumption about
+    the records: the error bound depends on it, the privacy guarantee does not.
 
     By default this is a release that may be published, and needs the extra hockeystick[secure]. Each release costs its
     ε; a --ledger records it, or refuses it if the budget is spent. Synthetic records and further answers are free.

@@ -35,10 +35,10 @@ def replay_command(target: str, d0: str, d1: str, **given: Any) -> int:
     draw and every mechanism (of hockeystick, OpenDP, diffprivlib) is recorded with its noiseless input; on the same
     data with the recorded answers, which it must repeat; and on the other data set with these answers. The inputs must
     then be within the stated sensitivities, the calls and their parameters the same, and the value returned the same.
-    The calls of a path are priced as a graph at the distances that were met.
+    The calls of a path become a graph of releases, whose ε is computed at the distances between the inputs.
 
-    A replay finds what samples hardly see, such as a sensitivity that is 3 % too small, and names file and line. It
-    sees one pair and the recorded paths, and never the law of the noise itself: hockeystick audit is for that.
+    A replay finds mistakes that samples hardly show, such as a sensitivity that is 3 % too small, and names file and
+    line. It covers one pair and the recorded paths. It does not test the law of the noise: use hockeystick audit.
 
     \b
     Examples:
