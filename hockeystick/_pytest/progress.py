@@ -33,7 +33,7 @@ class Progress:
         self._began = self._last = time.monotonic()
         reporter: Any = item.config.pluginmanager.get_plugin("terminalreporter")
         level = item.config.get_verbosity() if reporter is not None else -1
-        self._reporter = reporter if level > 0 or (level == 0 and _is_terminal(reporter)) else None
+        self._reporter: Any = reporter if level > 0 or (level == 0 and _is_terminal(reporter)) else None
         self._wrote = False
 
     def __call__(self, done: int, total: int) -> None:
