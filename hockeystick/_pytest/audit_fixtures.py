@@ -45,6 +45,7 @@ DEFAULT_CONFIDENCE = 0.999  # of each audit, if privacy_false_alarms is off
 
 REPLAY = "privacy_replay"  # a user property
 _EXAMPLE = "@pytest.mark.privacy(epsilon=1.0, delta=1e-6)"
+_LEAK_SAID = pytest.StashKey[bool]()  # whether this run has had its warning of leaking floating-point noise
 
 
 class PrivacyAuditWarning(UserWarning):
@@ -54,8 +55,9 @@ class PrivacyAuditWarning(UserWarning):
 class FloatLeakWarning(PrivacyAuditWarning):
     """The test passed, but the low bits of the outputs tell the data sets apart.
 
-    This holds for nearly all noise computed in floating point, and matters only if such outputs are published. A
-    mechanism with a ``release`` of its own gives no such warning: its ``simulate`` was audited. Others may filter it:
+    This holds for nearly all noise computed in floating point, and matters only if such outputs are published. A run has
+    one such warning, or an error in each such test where warnings are errors; ``verdict.float_leak`` says it of each
+    audit. A mechanism with a ``release`` of its own gives none: its ``simulate`` was audited. Others may filter it:
     ``filterwarnings = ["ignore::hockeystick._pytest.audit_fixtures.FloatLeakWarning"]``.
     """
 
@@ -153,11 +155,17 @@ class PrivacyAudit(_OfTest["Verdict"]):
             pytest.fail(f"nothing was audited: {CONSTANT}", pytrace=False)
         if verdict.outcome == "inconclusive":
             warnings.warn(PrivacyAuditWarning(f"{verdict.summary()}\ngive more samples="), stacklevel=2)
+        stash = self._item.config.stash
         for text in verdict.warnings:
-            leak = verdict.float_leak and "floating-point" in text
-            if leak and callable(getattr(target, "release", None)):
-                continue  # what was audited is ``simulate``, whose outputs nobody publishes
-            warnings.warn((FloatLeakWarning if leak else PrivacyAuditWarning)(text), stacklevel=2)
+            if not (verdict.float_leak and "floating-point" in text):
+                warnings.warn(PrivacyAuditWarning(text), stacklevel=2)
+            elif not stash.get(_LEAK_SAID, callable(getattr(target, "release", None))):
+                leak = FloatLeakWarning(f"{text} (pytest says so once a run)")
+                with warnings.catch_warnings(record=True) as heard:  # nothing, if this test ignores it
+                    warnings.warn(leak, stacklevel=2)
+                if heard:
+                    warnings.warn(leak, stacklevel=2)
+                    stash[_LEAK_SAID] = True  # unless the warning is an error, which each such test then has
         return verdict
 
 

@@ -222,9 +222,16 @@ def test_notes_of_an_audit_are_warnings(pytester: pytest.Pytester) -> None:
         MECHANISMS
         + """
     @pytest.mark.privacy(epsilon=1.0)
+    @pytest.mark.filterwarnings("ignore")
+    def test_leak_ignored(privacy_audit):
+        assert privacy_audit(laplace, neighbours=(0.0, 1.0)).float_leak
+
+    @pytest.mark.privacy(epsilon=1.0)
     def test_leak(privacy_audit):
-        with pytest.warns(FloatLeakWarning, match="low bits"):
+        with pytest.warns(FloatLeakWarning, match="low bits.*once a run") as caught:
             privacy_audit(laplace, neighbours=(0.0, 1.0))
+            privacy_audit(laplace, neighbours=(0.0, 1.0))
+        assert len(caught) == 1 and all(verdict.float_leak for verdict in privacy_audit.verdicts)
 
     @pytest.mark.privacy(epsilon=1.0)
     def test_equal(privacy_audit):
@@ -241,7 +248,7 @@ def test_notes_of_an_audit_are_warnings(pytester: pytest.Pytester) -> None:
     from hockeystick._pytest.audit_fixtures import FloatLeakWarning, PrivacyAuditWarning
     """
     )
-    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=3)
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=4)
 
 
 # --------------------------------------------------------------------------------------------------------- claims
