@@ -55,9 +55,9 @@ class PrivacyAuditWarning(UserWarning):
 class FloatLeakWarning(PrivacyAuditWarning):
     """The test passed, but the low bits of the outputs tell the data sets apart.
 
-    This holds for nearly all noise computed in floating point, and matters only if such outputs are published. A run has
-    one such warning, or an error in each such test where warnings are errors; ``verdict.float_leak`` says it of each
-    audit. A mechanism with a ``release`` of its own gives none: its ``simulate`` was audited. Others may filter it:
+    This holds for nearly all noise computed in floating point, and matters only if such outputs are published. A run
+    has one such warning, or an error in each such test where warnings are errors; ``verdict.float_leak`` says it of
+    each audit. A mechanism with a ``release`` of its own gives none: its ``simulate`` was audited. To filter it:
     ``filterwarnings = ["ignore::hockeystick._pytest.audit_fixtures.FloatLeakWarning"]``.
     """
 
