@@ -283,7 +283,8 @@ def experiment(
             picture.write_text(svg(report.draw), encoding="utf-8")
             parts.append(f"![{report.caption}](figures/{name}.svg)")
         parts.append("\n".join(f"- {one}: {'yes' if holds else 'NO'}." for one, holds in report.checks.items()))
-        parts.append(f"Written by `python -m benchmarks.experiments {name} --write`.")
+        written = command() if command().endswith(f".{name}") else f"python -m benchmarks.experiments {name}"
+        parts.append(f"Written by `{written} --write`.")
         page.write_text(replaced(page.read_text(encoding="utf-8"), name, _joined(parts)), encoding="utf-8")
     return 0 if report.holds else 1
 

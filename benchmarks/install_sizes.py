@@ -70,10 +70,15 @@ def install_sizes(cells: Cells) -> Report:
             continue
         size = found[extra]["all"]
         own = size if extra == NOTHING else size - alone
-        large = ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in found[extra]["largest"].items())
+        added = {
+            name: megabytes
+            for name, megabytes in found[extra]["largest"].items()
+            if extra == NOTHING or name not in found[NOTHING]["largest"]
+        }
+        large = ", ".join(f"{name} {megabytes:.0f}" for name, megabytes in added.items())
         rows.append((extra, purpose, f"{own:.0f} MB", large))
     return Report(
-        markdown("extra | what for | size on top of the core | the largest packages, in MB", rows),
+        markdown("extra | what for | size on top of the core | its largest packages, in MB", rows),
         {"the core alone takes less than 300 MB": alone < 300},
     )
 
