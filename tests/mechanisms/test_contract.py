@@ -143,7 +143,7 @@ def test_audit_refutes_half_the_noise_and_not_the_full_noise(
     claim = Claim.curve(mechanism.event(), 1e-3)
     neighbours = mechanism.worst_case_neighbours()
     fair, planted = (
-        audit(m, claim=claim, neighbours=neighbours, samples=100_000, rng=802, confidence=CONFIDENCE)
+        audit(m, claim=claim, neighbours=neighbours, samples=40_000, rng=802, confidence=CONFIDENCE)
         for m in (mechanism, twin)
     )
     assert not fair.refuted, fair

@@ -12,8 +12,12 @@ from hockeystick.mechanisms.distributed.discrete_gaussian_shares import Discrete
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("survivors", [1, 7, 200])
-@pytest.mark.parametrize(("rise", "fall"), [(1, 0), (1, 1), (3, 2)])
+@pytest.mark.parametrize(
+    ("survivors", "rise", "fall"),
+    [(1, 1, 0), (7, 3, 2), (200, 1, 1)]
+    + [pytest.param(*case, marks=pytest.mark.deep) for case in ((1, 1, 1), (1, 3, 2), (7, 1, 0), (7, 1, 1))]
+    + [pytest.param(200, *moves, marks=pytest.mark.deep) for moves in ((1, 0), (3, 2))],
+)
 def test_calibrated_gaussian_shares_meet_their_target(survivors: int, rise: int, fall: int) -> None:
     shares = DiscreteGaussianShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, rise=rise, fall=fall)
     assert accounting.delta(shares.event(), 1.0).upper <= 1e-5

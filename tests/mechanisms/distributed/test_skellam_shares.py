@@ -10,7 +10,7 @@ from hockeystick.mechanisms.distributed.skellam_shares import SkellamShares
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("survivors", [1, 30])
+@pytest.mark.parametrize("survivors", [pytest.param(1, marks=pytest.mark.deep), 30])
 def test_calibrated_skellam_shares_meet_their_target(survivors: int) -> None:
     shares = SkellamShares.calibrated(epsilon=1.0, delta=1e-5, survivors=survivors, fall=1)
     assert accounting.delta(shares.event(), 1.0).upper <= 1e-5

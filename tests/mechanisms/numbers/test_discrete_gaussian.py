@@ -163,7 +163,7 @@ def test_accuracy_of_large_sigma_is_that_of_the_normal_law() -> None:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.1, 1e-8), (1.0, 1e-5), (3.0, 1e-3), (8.0, 0.01)])
-@pytest.mark.parametrize("sensitivity", [1, 3])
+@pytest.mark.parametrize("sensitivity", [pytest.param(1, marks=pytest.mark.deep), 3])
 def test_calibrated_is_the_least_sigma(epsilon: float, delta: float, sensitivity: int) -> None:
     sigma = DiscreteGaussian.calibrated(epsilon=epsilon, delta=delta, sensitivity=sensitivity, entries=1).sigma
     assert exact_delta(sigma, sensitivity, epsilon) <= delta * (1 + 1e-9)

@@ -106,7 +106,9 @@ def test_audits_refute_each_mutant(fault: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (1.0, 1e-5), (8.0, 0.01)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [pytest.param(0.0, 0.1, marks=pytest.mark.deep), (1.0, 1e-5), (8.0, 0.01)]
+)
 def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     mechanism = Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)
     assert exact_delta(mechanism.variance, 1, epsilon) <= delta * (1 + 1e-9)
@@ -114,10 +116,10 @@ def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     assert accounting.delta(mechanism.event(), epsilon).upper <= delta
 
 
-@pytest.mark.statistical
-def test_calibrated_refuses_unreachable_targets() -> None:
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-6), pytest.param(1e-4, 1e-12, marks=pytest.mark.deep)])
+def test_calibrated_refuses_unreachable_targets(epsilon: float, delta: float) -> None:
     with pytest.raises(accounting.NumericalError):
-        Skellam.calibrated(epsilon=1e-4, delta=1e-12, entries=1)
+        Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)
 
 
 def test_calibrated_refuses_bad_targets() -> None:

@@ -78,14 +78,14 @@ def test_the_event_covers_releases(epsilon: float, gamma: float, period: int) ->
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("records", [1, 2, 5])
+@pytest.mark.parametrize("records", [1, pytest.param(2, marks=pytest.mark.deep), 5])
 def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
     """Rounding changes the ratio of the levels only in the safe direction."""
     for gamma in (0.0, 0.1, 0.3, 0.5, 0.8, 1.0):
-        for t in (0.0, 0.2, 1.0, 2.5):
+        for t in (0.0, 1.0):
             costs = [
                 accounting.delta(accounting.Staircase(e, gamma=gamma).at(records), t).upper
-                for e in np.linspace(0.3, 3.0, 12)
+                for e in np.linspace(0.3, 3.0, 7)
             ]
             assert (np.diff(costs) >= -1e-12).all()
 
@@ -132,10 +132,10 @@ def test_the_innermost_step_has_at_most_the_stated_probability(epsilon: float, g
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 8.0])
 def test_simulated_and_released_numbers_have_the_stated_law(epsilon: float) -> None:
     mechanism = Staircase(epsilon, sensitivity=3.0)
-    simulated = mechanism.simulate(7.0, np.random.default_rng(1703), 100_000)
+    simulated = mechanism.simulate(7.0, np.random.default_rng(1703), 30_000)
     noise = SimulationNoise(1704)
-    released = np.array([mechanism.release(7.0, noise=noise) for _ in range(3_000)])
-    secure = np.array([mechanism.release(7.0) for _ in range(1_000)])
+    released = np.array([mechanism.release(7.0, noise=noise) for _ in range(1_500)])
+    secure = np.array([mechanism.release(7.0) for _ in range(300)])
     for draws in (simulated, released, secure):
         law = lambda x, e=epsilon: cdf((x - 7.0) / 3.0, e, mechanism.gamma)  # noqa: E731
         assert stats.kstest(draws, law).pvalue > FALSE_ALARM

@@ -397,16 +397,6 @@ def test_opendp_claims_at_least_the_same_epsilon(monotone: bool) -> None:
         assert rho >= 0.95 * stated or distance / scale > 1.0
 
 
-@pytest.mark.statistical
-def test_opendp_draws_the_same_law() -> None:
-    dp = pytest.importorskip("opendp.prelude")
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-    made = dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=1.5)
-    chosen = np.bincount([made(SCORES.tolist()) for _ in range(2000)], minlength=len(SCORES))
-    assert stats.chisquare(chosen, 2000 * special.softmax(SCORES / 1.5)).pvalue > FALSE_ALARM
-
-
 def test_the_mechanism_satisfies_the_contract() -> None:
     for mechanism in (ExponentialMechanism(1.5), ExponentialMechanism(1.5, sensitivity=2.0, monotone=True)):
         for value in mechanism.worst_case_neighbours():

@@ -242,16 +242,6 @@ def test_opendp_states_the_same_epsilon(monotone: bool) -> None:
         assert mechanism.event().pure_epsilon() == pytest.approx(stated, rel=1e-12)
 
 
-@pytest.mark.statistical
-def test_opendp_draws_the_same_law() -> None:
-    dp = pytest.importorskip("opendp.prelude")
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-    made = dp.m.make_noisy_max(*space, dp.max_divergence(), scale=1.5)
-    seen = np.bincount([made(SCORES.tolist()) for _ in range(2000)], minlength=len(SCORES))
-    assert stats.chisquare(seen, 2000 * by_procedure(SCORES, 1.5)).pvalue > FALSE_ALARM
-
-
 def test_the_mechanism_satisfies_the_contract() -> None:
     for mechanism in (PermuteAndFlip(1.5), PermuteAndFlip(1.5, sensitivity=2.0, monotone=True)):
         for value in mechanism.worst_case_neighbours():

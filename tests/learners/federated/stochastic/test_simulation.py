@@ -228,7 +228,7 @@ def test_bound_of_one_tree_is_below_the_printed_form():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("trees", [1, 2])
+@pytest.mark.parametrize("trees", [pytest.param(1, marks=pytest.mark.deep), 2])
 def test_regret_on_curves_is_within_its_bound(trees):
     """Squared distances to points near one expert, 200 streams; the alarm is that of the test above, for a range of
     2*span*T. Always playing a bad expert is caught."""

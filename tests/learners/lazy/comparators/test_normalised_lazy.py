@@ -209,9 +209,7 @@ def _exceeds(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArr
     )
 
 
-@pytest.mark.statistical
-@settings(max_examples=25)
-@given(
+CASES = st.tuples(
     st.integers(2, 5),
     st.integers(1, 6),
     st.sampled_from((0.02, 0.1, 0.4)),
@@ -219,9 +217,16 @@ def _exceeds(learner: NormalisedLazyExperts, first: FloatArray, second: FloatArr
     st.sampled_from((None, 0.0, 0.7, 2.0)),
     st.integers(0, 10**6),
 )
-def test_no_certificate_below_the_truth(
-    n: int, batch: int, rate: float, p: float, slack: float | None, seed: int
-) -> None:
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("examples", [9, pytest.param(25, marks=pytest.mark.deep)])
+def test_no_certificate_below_the_truth(examples: int) -> None:
+    settings(max_examples=examples)(given(CASES)(check_certificate))()
+
+
+def check_certificate(case: tuple[int, int, float, float, float | None, int]) -> None:
+    n, batch, rate, p, slack, seed = case
     rng = np.random.default_rng(seed)
     d = 3 if n < 4 and seed % 2 else 2
     learner = _learner(n, batch, rate, p, None if slack is None else slack * batch * rate, d)

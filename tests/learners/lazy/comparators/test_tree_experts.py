@@ -166,8 +166,11 @@ def test_steep_gradients_cost_no_more() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("sums", SUMS)
-@pytest.mark.parametrize("perturbation", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("sums", "perturbation"),
+    [("tree", 2.0), ("square root", 0.0)]
+    + [pytest.param(*case, marks=pytest.mark.deep) for case in (("tree", 0.0), ("square root", 2.0))],
+)
 def test_experts_follow_their_law(sums: Literal["tree", "square root"], perturbation: float) -> None:
     learner = TreeExperts(rounds=8, experts=3, scale=1.5, sums=sums, perturbation=perturbation)
     losses = np.random.default_rng(5).random((8, 3))

@@ -34,7 +34,7 @@ def _certified(learner: LazyConvex, delta: float = 1e-6) -> float:
     ("rounds", "domain", "epsilon", "delta"),
     [
         (2000, Ball(2, 1.0), 1.0, 1e-6),
-        (10**6, Ball(10, 3.0), 0.2, 1e-6),
+        pytest.param(10**6, Ball(10, 3.0), 0.2, 1e-6, marks=pytest.mark.deep),
         (10**5, Box.cube(1, 1.0), 0.5, 1e-8),
         (500, Ball(50, 1.0), 8.0, 1e-3),
     ],
@@ -58,27 +58,19 @@ def _bound_without_clipping(learner: LazyConvex) -> float:
 
 @pytest.mark.statistical
 def test_nothing_near_by_is_better() -> None:
-    """Other batches and fake-switch probabilities, each with the largest mu that its certificate allows."""
+    """Other batches and fake-switch probabilities: at a mu for which the bound is lower by 3 %, none is certified."""
     found = _calibrated(20_000, Ball(3, 1.0), 0.5)
     best = _bound_without_clipping(found)
     for factor, fakes in ((1.0, (0.6, 1.7)), (0.5, (1.0,)), (2.0, (1.0,))):
         for fake in fakes:
             p = min(0.99, found.fake_switch_probability * fake)
             batch = max(1, round(found.batch * factor))
-            low, high = 0.2, 5.0  # factors on beta, at the same lambda
-            for _ in range(12):
-                middle = math.sqrt(low * high)
-                other = evolve(
-                    found,
-                    batch=batch,
-                    fake_switch_probability=p,
-                    inverse_temperature=found.inverse_temperature * middle,
-                )
-                low, high = (middle, high) if _certified(other) <= 0.5 else (low, middle)
-            other = evolve(
-                found, batch=batch, fake_switch_probability=p, inverse_temperature=found.inverse_temperature * low
-            )
-            assert _bound_without_clipping(other) >= 0.97 * best
+            other = evolve(found, batch=batch, fake_switch_probability=p)
+            beta, least = other.inverse_temperature, 0.25 * other.rounds * batch / (0.97 * best) ** 2
+            if least < 1.0:  # else the bound is above that for every mu; mu^2 is proportional to beta
+                factor = (_bound_without_clipping(other) ** 2 / (0.97 * best) ** 2 - least) / (1.0 - least)
+                other = evolve(other, inverse_temperature=beta * factor)
+                assert _bound_without_clipping(other) == pytest.approx(0.97 * best) and _certified(other) > 0.5
 
 
 @pytest.mark.statistical
@@ -99,15 +91,23 @@ def test_groups_are_certified_as_such() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 10.0])
-@pytest.mark.parametrize("rounds", [1000, 10**9])
+@pytest.mark.parametrize(
+    ("rounds", "epsilon"),
+    [(1000, 10.0), (10**9, 1e-6)]
+    + [pytest.param(1000, epsilon, marks=pytest.mark.deep) for epsilon in (1e-6, 1e-3)]
+    + [pytest.param(10**9, epsilon, marks=pytest.mark.deep) for epsilon in (1e-3, 10.0)],
+)
 def test_targets_from_tiny_to_large_are_met(rounds: int, epsilon: float) -> None:
     learner = _calibrated(rounds, Ball(3, 1.0), epsilon)
     assert 0.95 * epsilon <= _certified(learner) <= epsilon
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "known"), [(0.05, 498_200.0), (0.2, 260_900.0), (1.0, 123_600.0)])
+@pytest.mark.parametrize(
+    ("epsilon", "known"),
+    [(0.2, 260_900.0)]
+    + [pytest.param(e, known, marks=pytest.mark.deep) for e, known in ((0.05, 498_200.0), (1.0, 123_600.0))],
+)
 def test_averaged_decisions_lower_the_bound(epsilon: float, known: float) -> None:
     """Against the best bounds when each decision is charged its worst state, at T = 1e6, d = 10, D = 6, L = 2."""
     found = _calibrated(10**6, Ball(10, 3.0), epsilon)

@@ -121,7 +121,7 @@ def test_search_delta_is_close_to_the_certified_one() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("shadow", [True, False])
 @pytest.mark.parametrize("rounds", [10**3, 10**6])
-@pytest.mark.parametrize("target", [1e-6, 1e-3, 10.0])
+@pytest.mark.parametrize("target", [1e-6, pytest.param(1e-3, marks=pytest.mark.deep), 10.0])
 def test_the_search_bound_is_near_the_certified_one(target: float, rounds: int, shadow: bool) -> None:
     found = _Search(rounds, 10, Target(epsilon=target, delta=1e-6), shadow, None).best()
     learner = LazyExperts(
@@ -139,7 +139,7 @@ def test_the_search_bound_is_near_the_certified_one(target: float, rounds: int, 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("beyond", [None, 1e-9])
-@pytest.mark.parametrize("target", [1e-6, 1e-3, 10.0])
+@pytest.mark.parametrize("target", [1e-6, pytest.param(1e-3, marks=pytest.mark.deep), 10.0])
 def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -> None:
     found = _Search(10**12, 10, Target(epsilon=target, delta=1e-6), False, beyond).best()
     assert 1 <= found.batch <= 10**10 and 1e-12 < found.learning_rate < 1.0
@@ -148,7 +148,9 @@ def test_search_does_not_mind_many_rounds(target: float, beyond: float | None) -
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("rounds", "target"), [(10**3, 1e-6), (10**6, 1e-6), (10**4, 1e-2), (10**6, 10.0), (10**10, 1e-3)]
+    ("rounds", "target"),
+    [(10**3, 1e-6), (10**6, 10.0), (10**10, 1e-3)]
+    + [pytest.param(*case, marks=pytest.mark.deep) for case in ((10**6, 1e-6), (10**4, 1e-2))],
 )
 def test_targets_from_tiny_to_large_are_met(rounds: int, target: float) -> None:
     learner = LazyExperts.calibrated(rounds=rounds, experts=10, epsilon=target, delta=1e-6, variant="dartboard")

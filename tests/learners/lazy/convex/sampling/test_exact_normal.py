@@ -175,7 +175,10 @@ def test_law_on_a_line(precision: float, slope: float, low: float, high: float, 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("precision", "slope", "low", "high"), LINES)
+@pytest.mark.parametrize(
+    ("precision", "slope", "low", "high"),
+    [*LINES[1::2], *(pytest.param(*line, marks=pytest.mark.deep) for line in LINES[::2])],
+)
 def test_law_on_a_line_closely(precision: float, slope: float, low: float, high: float) -> None:
     draws = _draws(Box((low,), (high,)), precision, [slope], 5000)[:, 0]
     points, law = _line(precision, slope, low, high)
@@ -203,6 +206,9 @@ def _check_ball(dimension: int, precision: float, scale: float, count: int, unit
     assert stats.binomtest(int((draws @ sideways > 0).sum()), count, 0.5).pvalue >= FALSE_ALARM
 
 
+BALLS = [(d, *law) for d in (2, 3, 6) for law in ((0.01, 1e-6), (1.0, 0.55), (30.0, 0.45), (30.0, 0.95), (1e3, 1.5))]
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize(("dimension", "precision", "scale"), [(2, 1.0, 0.3), (3, 0.01, 4000.0)])
 def test_law_in_a_ball(dimension: int, precision: float, scale: float) -> None:
@@ -210,8 +216,10 @@ def test_law_in_a_ball(dimension: int, precision: float, scale: float) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("dimension", [2, 3, 6])
-@pytest.mark.parametrize(("precision", "scale"), [(0.01, 1e-6), (1.0, 0.55), (30.0, 0.45), (30.0, 0.95), (1e3, 1.5)])
+@pytest.mark.parametrize(
+    ("dimension", "precision", "scale"),
+    [case if i in (1, 5, 8, 12, 14) else pytest.param(*case, marks=pytest.mark.deep) for i, case in enumerate(BALLS)],
+)
 def test_law_in_a_ball_closely(dimension: int, precision: float, scale: float) -> None:
     """Laws at a distance of 0.14, 0.27 and 0.38 in 2, 3 and 6 dimensions are refuted but for a probability of 1e-6."""
     _check_ball(dimension, precision, scale, {2: 1500, 3: 400, 6: 200}[dimension])

@@ -85,13 +85,18 @@ def _check_law(domain: Domain, total: LossSum, count: int) -> None:
         assert found.pvalue >= FALSE_ALARM / len(angles)
 
 
+BOX = Box((-1.0, -0.2), (0.5, 1.0))
+LAWS = [("absolute", Ball(1, 1.0)), ("hinge", BOX), ("logistic", Ball(2, 1.0))]
+MORE_LAWS = [(link, domain) for link in LINKS for _, domain in LAWS if (link, domain) not in LAWS]
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize(
-    ("domain", "mixed"), [(Ball(1, 1.0), False), (Ball(2, 1.0), True), (Box((-1.0, -0.2), (0.5, 1.0)), False)]
+    ("link", "domain"), [*LAWS, *(pytest.param(*law, marks=pytest.mark.deep) for law in MORE_LAWS)]
 )
-def test_draws_follow_the_law(link: Link, domain: Domain, mixed: bool) -> None:
-    """Alone, and added to linear losses and those of another link."""
+def test_draws_follow_the_law(link: Link, domain: Domain) -> None:
+    """Alone, and in a disc added to linear losses and those of another link."""
+    mixed = domain == Ball(2, 1.0)
     losses: list[RegressionLosses | LinearLosses] = [_losses(link, domain.dimension)]
     if mixed:
         losses += [LinearLosses([[0.6] * domain.dimension] * 3), _losses("hinge", domain.dimension, 2)]
