@@ -22,6 +22,7 @@ from hockeystick.accounting import AccountantGraph, Adjacency, Ledger
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import LazySwitch, SimulationNoise
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
+from hockeystick.mechanisms.testing import Released
 
 FALSE_ALARM = 1e-6
 RUNS = 200_000
@@ -284,17 +285,6 @@ def test_largest_switch_probability_is_rounded_up(mechanism: LazySwitch) -> None
         p, ends = mpmath.mpf(mechanism.fake_switch), mpmath.mpf(mechanism.lowest) - mechanism.normaliser
         exact = 1 - (1 - p) * mpmath.exp(min(0, ends))
         assert exact <= got <= exact * (1 + mpmath.mpf("1e-13"))
-
-
-@frozen
-class Released:
-    """The released path under simulated noise; the fake switches may be left out."""
-
-    mechanism: LazySwitch
-
-    def simulate(self, value: float, rng: np.random.Generator, runs: int) -> NDArray[np.bool_]:
-        noise = SimulationNoise(rng)
-        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
 @pytest.mark.statistical

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from laws import discrete_laplace
 from mpmath import mp
 from scipy import stats
+from scored import ReleasedAtOnce
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, NumericalError
 from hockeystick.accounting.losses import gaussian_profile
@@ -169,21 +170,11 @@ def test_rounding_on_a_coarse_grid_costs_noise_for_every_type_of_value():
     assert Laplace(1.0).release(np.zeros((0, 3)), noise=SimulationNoise(5)).shape == (0, 3)
 
 
-class Released:
-    """A target of an audit: what ``release`` publishes, on a seeded generator."""
-
-    def __init__(self, mechanism):
-        self.mechanism = mechanism
-
-    def simulate(self, value, rng, runs):
-        return self.mechanism.release(np.full(runs, value), noise=SimulationNoise(rng))
-
-
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e6 + 0.3])
 @pytest.mark.parametrize("mechanism", [Laplace(1.0, grid=2.0**-20), Laplace(2.0, sensitivity=0.7, grid=2.0**-20)])
 def test_the_bits_of_a_release_do_not_leak(mechanism, value):
     found = audit(
-        Released(mechanism),
+        ReleasedAtOnce(mechanism),
         claim=Claim.curve(mechanism.event(), 1e-6),
         neighbours=(value, value + mechanism.sensitivity),
         samples=20_000,

@@ -25,6 +25,7 @@ from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, Ledger
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AboveThreshold, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.testing import Released
 from hockeystick.mechanisms.thresholds.above_threshold import steps_and_raise
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError, to_steps
 
@@ -558,20 +559,6 @@ def test_audit_refutes_the_broken_variants(stated: AboveThreshold, real: Any, ne
         confidence=1 - 1e-6,
     )
     assert verdict.refuted is broken, verdict
-
-
-@frozen
-class Released:
-    """The released path, under simulated noise, and with the scales of another mechanism if one is given."""
-
-    mechanism: AboveThreshold
-
-    def event(self) -> accounting.PrivacyEvent:
-        return self.mechanism.event()
-
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int8]:
-        noise = SimulationNoise(rng)
-        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
 @pytest.mark.statistical

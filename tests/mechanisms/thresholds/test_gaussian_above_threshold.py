@@ -18,6 +18,7 @@ from scipy import stats
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.testing import Released
 from hockeystick.mechanisms.thresholds.gaussian_above_threshold import GaussianAboveThreshold
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
 
@@ -235,17 +236,6 @@ UP_AND_DOWN = (np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2))
 def test_audit_refutes_the_broken_variants(real: Any, neighbours: Any, broken: bool) -> None:
     verdict = audit(real, claim=Claim(1.0, 1e-3), neighbours=neighbours, samples=20_000, rng=425, confidence=1 - 1e-6)
     assert verdict.refuted is broken, verdict
-
-
-@frozen
-class Released:
-    """The released path, under simulated noise."""
-
-    mechanism: GaussianAboveThreshold
-
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[np.int8]:
-        noise = SimulationNoise(rng)
-        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
 @pytest.mark.statistical

@@ -17,6 +17,7 @@ from scipy import stats
 from hockeystick import accounting
 from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AboveThreshold, AuditableMechanism, SimulationNoise, check_mechanism
+from hockeystick.mechanisms.testing import Released
 from hockeystick.mechanisms.thresholds.sparse_vector import SparseVector
 from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
 
@@ -257,17 +258,6 @@ class ComparedValue:
         above = noisy >= rng.laplace(scale=self.threshold_scale, size=(runs, 1))
         first = above & (above.cumsum(axis=1) == 1)
         return np.where(first, noisy, -math.inf)
-
-
-@frozen
-class Released:
-    """The released path, under simulated noise."""
-
-    mechanism: SparseVector
-
-    def simulate(self, value: ArrayLike, rng: np.random.Generator, runs: int) -> NDArray[Any]:
-        noise = SimulationNoise(rng)
-        return np.array([self.mechanism.release(value, noise=noise) for _ in range(runs)])
 
 
 NUMERIC = SparseVector(0.0, threshold_scale=2.0, query_scale=1.0, answer_scale=2.0)
