@@ -351,7 +351,8 @@ def window_of(trials: int, p: FloatArray, spreads: float = _WINDOW) -> Window:
     with np.errstate(under="ignore"):
         mass = np.exp(log_choose[k - base] + k * (log_p - log_rest)[:, None] + (trials * log_rest)[:, None])
     last = first + width - 1
-    outside = more_than(last, trials, p) + at_most(first - 1, trials, p)
+    all_values = width == trials + 1
+    outside = np.zeros(len(p)) if all_values else more_than(last, trials, p) + at_most(first - 1, trials, p)
     return Window(first, mass, outside)
 
 

@@ -41,6 +41,11 @@ def auditing(cases: Mapping[str, Case]) -> Callable[..., Row]:
     return audited
 
 
+def each_third(names: list[str]) -> list[Any]:
+    """Parameters of a statistical test: those between every third one are for the tier deep."""
+    return [pytest.param(name, marks=[pytest.mark.deep] if i % 3 else []) for i, name in enumerate(names)]
+
+
 def parameter(row: Row, *, slow: bool) -> Any:
     """A row as a test's parameter."""
     marks = [pytest.mark.statistical] if slow else []

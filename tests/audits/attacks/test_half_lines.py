@@ -145,11 +145,11 @@ def choices(runs: int, times: int) -> FloatArray:
 @pytest.mark.statistical
 def test_few_outputs_choose_a_good_event(monkeypatch: pytest.MonkeyPatch) -> None:
     """From 85 outputs of each data set events are 0.92 times as good as the best on average, with a standard deviation
-    of 0.17; without a model 0.81 times, with 0.22. The mean of 500 is on the wrong side of 0.867 with probabilities
-    below 1e-11 and 1e-8."""
-    assert choices(85, 500).mean() > 0.867
+    of 0.17; without a model 0.81 times, with 0.22. The mean of 350 is on the wrong side of 0.867 with probabilities
+    below 1e-8 and 1e-6."""
+    assert choices(85, 350).mean() > 0.867
     monkeypatch.setattr(attack_module, "suggested", lambda *_: None)
-    assert choices(85, 500).mean() < 0.867
+    assert choices(85, 350).mean() < 0.867
 
 
 @pytest.mark.statistical

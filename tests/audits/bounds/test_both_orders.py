@@ -236,7 +236,7 @@ def test_a_violation_in_one_order_alone_is_refuted() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["laplace", "asymmetric"])
+@pytest.mark.parametrize("name", ["laplace", pytest.param("asymmetric", marks=pytest.mark.deep)])
 def test_a_true_claim_is_refuted_at_most_as_often_as_stated(name: str) -> None:
     """150 audits at alpha = 0.05 of a tight claim: more than 25 refuted has probability below 1e-7."""
     alpha, runs, limit = 0.05, 150, 25

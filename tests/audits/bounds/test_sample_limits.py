@@ -236,7 +236,8 @@ def shipped(n: int, p: float, q: float, epsilon: float, delta: float, alpha: flo
     return float(exact_power(refuted, n, p, q))
 
 
-CASES = [(0.0677, 1.0, 0.0, 2.0, 0.05), (0.05, 2.0, 0.1, 1.4, 0.05), (0.01, 3.0, 0.0, 1.5, 0.001)]
+LARGE = pytest.param(0.01, 3.0, 0.0, 1.5, 0.001, marks=pytest.mark.deep)
+CASES = [(0.0677, 1.0, 0.0, 2.0, 0.05), (0.05, 2.0, 0.1, 1.4, 0.05), LARGE]
 
 
 @pytest.mark.statistical

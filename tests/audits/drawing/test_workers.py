@@ -48,7 +48,8 @@ def strange(data: float, rng: np.random.Generator) -> Any:
     return "yes" if rng.random() < 0.2 + 0.5 * data else ("no", rng.random())
 
 
-TARGETS = [vectorised, wide, single, strange]
+DEEP = [pytest.param(target, marks=pytest.mark.deep) for target in (wide, single)]
+TARGETS = [vectorised, strange, *DEEP]
 
 
 def result(verdict: Verdict) -> dict[str, Any]:
@@ -74,8 +75,8 @@ def stopped(target: Callable[..., Any], file: Path, after: int, **options: Any) 
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("target", [vectorised, wide, single, strange])
+@pytest.mark.parametrize("workers", [2, pytest.param(3, marks=pytest.mark.deep)])
 def test_the_verdict_does_not_depend_on_the_number_of_workers(target: Callable[..., Any], workers: int) -> None:
     assert result(once(target, workers=workers, backend="threading")) == alone(target)
 
@@ -217,7 +218,7 @@ def test_an_interrupted_audit_goes_on(target: Callable[..., Any], after: int, tm
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", [wide, strange, pytest.param(single, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("after", [7000, 9000])
 def test_counts_of_an_interrupted_audit_are_kept_once(
     target: Callable[..., Any], after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -314,7 +314,11 @@ def test_a_claim_is_refuted_at_the_same_time_with_and_without_a_lower_bound() ->
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("target", "claim"),
-    [(fair, Claim(1.0)), (normal, Claim.curve(accounting.Gaussian(1.0), 1e-5)), (response, Claim(1.0))],
+    [
+        (fair, Claim(1.0)),
+        (normal, Claim.curve(accounting.Gaussian(1.0), 1e-5)),
+        pytest.param(response, Claim(1.0), marks=pytest.mark.deep),
+    ],
     ids=["laplace", "curve", "response"],
 )
 def test_false_alarms_of_whole_audits(target: Any, claim: Claim) -> None:
