@@ -310,7 +310,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
     """The methods that apply to an event with one direction."""
     if isinstance(event, Shuffled):
         way = ShuffledReports.of(event)
-        return {"pure": Pure(event.failure_delta(), event), way.name: way}
+        return {"pure": Pure(event.local.failure_delta(), event.local), way.name: way}
     aside = event.failure_delta()
     found: dict[str, Method | None] = {"pure": Pure(aside, event)}
     if only in (None, "zcdp"):  # a search of its own for some events

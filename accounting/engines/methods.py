@@ -269,7 +269,7 @@ class ShuffledReports(Method):
     def of(event: Shuffled) -> ShuffledReports:
         """Returns the way; what may reveal an input is in its δ."""
         curve = event.bound()
-        largest = math.inf if event.failure_delta() else event.pure_epsilon()
+        largest = math.inf if event.local.failure_delta() else event.local.pure_epsilon()
         return next(way for way in SHUFFLES if way.name == curve.name)(0.0, curve, largest)
 
     def _epsilon(self, delta: float, upper: bool) -> float:

@@ -203,7 +203,7 @@ class HypothesisSelection:
         The ε is central, under replace-one. All messages can be sent at the same time, and a person is in one batch.
 
         Raises:
-            InvalidArgumentError: messages without a finite pure ε.
+            InvalidArgumentError: messages with neither Gaussian noise nor a finite pure ε.
         """
         return self.learner.shuffled_graph()
 

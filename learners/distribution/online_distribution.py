@@ -172,7 +172,7 @@ class OnlineDistribution:
 
         Raises:
             InvalidArgumentError: a number that is not an integer >= 2, several contexts, which may depend on earlier
-                messages, or messages without a finite pure ε.
+                messages, or messages with neither Gaussian noise nor a finite pure ε.
         """
         if len(self.channels) > 1:
             reason = "are several, and the context of a round may depend on earlier messages, which no shuffler hid"

@@ -26,7 +26,7 @@ from hockeystick.accounting.events.sampling.shuffle_bounds import (
     TwoReports,
     distinct_pairs,
 )
-from hockeystick.accounting.losses.dominating_pairs import Atoms
+from hockeystick.accounting.losses.dominating_pairs import Atoms, GaussianPair
 
 _MOST_REPORTS = 10**12
 _MOST_PAIRS = 64  # of different rows, one search each
@@ -54,16 +54,19 @@ class Shuffled(WorstPair):
     * ``shuffle-exact``: ``local`` is a ``LocalRandomizer`` with two reports and n ≤ 20,000: the exact curve.
     * ``shuffle-blanket``: any other ``LocalRandomizer``. It is exact to the decomposition into a common part of all
       inputs' laws and a rest that is revealed (Balle, Bell, Gascón & Nissim 2019; Su, Cheng & Wang 2025).
-    * ``shuffle-clone``: any other event of finite pure ε. It uses the local ε and δ(ε) alone, as the event bounds more
-      than one mechanism: ``RandomizedResponse`` is also the cost of one bit about one of many public candidates. With
-      the largest δ(ε) at that ε it is the "strong clone" (Feldman, McMillan & Talwar 2023).
+    * ``shuffle-clone``: any other event of finite pure ε, and Gaussian noise in any dimension. It uses the local ε and
+      δ(ε) alone, as the event bounds more than one mechanism: ``RandomizedResponse`` is also the cost of one bit about
+      one of many public candidates. With the largest δ(ε) at that ε it is the "strong clone" (Feldman, McMillan &
+      Talwar 2023).
+
+    The lower end of a bracket is that of the counts of reports in two classes.
 
     The formulas are in ``accounting/events/sampling/shuffle_bounds.py``. In a composition, chords of the curve between
     some hundred points are convolved, which are above it. No bound is above that of the local event.
 
     Attributes:
       local: the cost of one report to its sender: a ``LocalRandomizer`` with the complete table, or any event that is
-        meaningful under local adjacency with a finite pure ε and no failure.
+        meaningful under local adjacency with a finite pure ε and no failure, or ``Gaussian``.
       n: the number of persons, from 2 to 1e12.
 
     Raises:
@@ -91,9 +94,9 @@ class Shuffled(WorstPair):
             raise InvalidArgumentError("local", local, "has no meaning for one report", "give a local event")
         if _is_one_way(local):
             raise InvalidArgumentError("local", local, "bounds one direction alone", "give the event of both")
-        if local.pure_epsilon() > _FARTHEST:
+        if local.pure_epsilon() > _FARTHEST and not isinstance(local.pair(), GaussianPair):
             remedy = "use the local event itself, or a LocalRandomizer with the report's table"
-            reason = f"is not known to be ε-DP at an ε of at most {_FARTHEST:g}, which the bound needs"
+            reason = f"is neither Gaussian nor known to be ε-DP at an ε of at most {_FARTHEST:g}, as the bound needs"
             raise InvalidArgumentError("local", local, reason, remedy)
         if local.failure_delta() > 0.0 and not isinstance(local, LocalRandomizer):
             remedy = "charge its failure of all n reports apart, and give the event without it"
@@ -117,7 +120,7 @@ class Shuffled(WorstPair):
 
     def _reveals(self) -> bool:
         """Whether what lies beyond the last point of the curve is charged as a failure."""
-        return self.local.failure_delta() > 0.0
+        return self.local.failure_delta() > 0.0 or math.isinf(self.local.pure_epsilon())
 
     def _worst(self) -> Atoms:
         return _worst_of(self)

@@ -185,7 +185,8 @@ class Channel(ABC):
         messages only after the shuffler, without their rounds, and for what is computed from all of them.
 
         Raises:
-            InvalidArgumentError: a number that is not an integer >= 2, or messages without a finite pure ε.
+            InvalidArgumentError: a number that is not an integer >= 2, or messages with neither Gaussian noise nor a
+                finite pure ε.
         """
         size = integer("users", users, low=2)
         graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, assumptions=(SHUFFLER,)).source("users")

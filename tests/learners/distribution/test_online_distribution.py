@@ -340,15 +340,18 @@ def test_shuffled_bits_about_two_candidates_are_not_above_the_bound(rows: tuple[
     assert 0.0 < worst <= accounting.delta(accounting.Shuffled(channel.event(), 3), 0.2).upper
 
 
-def test_shuffled_messages_of_several_contexts_or_without_pure_epsilon_are_refused() -> None:
+def test_shuffled_messages_of_several_contexts_and_of_one_round_are_refused() -> None:
     tables = LabelTable([[[0.9, 0.1], [0.1, 0.9]], [[0.8, 0.2], [0.2, 0.8]]])
     with pytest.raises(InvalidArgumentError, match="may depend on earlier messages") as raised:
         OnlineDistribution.build(tables, rounds=10, epsilon=1.0).shuffled_graph()
     assert raised.value.argument == "channels"
-    with pytest.raises(InvalidArgumentError, match="use the local event itself"):
-        OnlineDistribution.build(
-            LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=10, channel=VectorGaussian, sigma=3.0
-        ).shuffled_graph()
     one = OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=10, epsilon=1.0)
     with pytest.raises(InvalidArgumentError):
         one.shuffled_graph(rounds=1)
+
+
+def test_shuffled_messages_with_gaussian_noise_hide_each_other() -> None:
+    table = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+    learner = OnlineDistribution.build(table, rounds=1000, channel=VectorGaussian, sigma=30.0)
+    local, central = (graph.guarantee().delta(0.01).upper for graph in (learner.graph(), learner.shuffled_graph()))
+    assert central < 0.9 * local

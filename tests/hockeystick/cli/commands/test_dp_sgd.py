@@ -127,17 +127,10 @@ def test_both_helps_lead_to_the_training_and_describe_it() -> None:
         assert f"hockeystick {name} dp-sgd [OPTIONS]" in run(name, "dp-sgd", "--help").stdout
 
 
-def test_a_banded_strategy_is_charged_as_groups_in_turn() -> None:
-    words = ("--records", 10_000, "--batch", 100, "--epochs", 20, "--delta", "1e-6", "--noise-multiplier", 4)
-    found = run("account", "dp-sgd", *words, "--strategy", "banded:8")
-    assert found.exit_code == 0, found.output
-    assert "1.43" in found.stdout and "8 groups" in " ".join(found.stdout.split())
-    assert_refused(run("account", "dp-sgd", *words, "--strategy", "blt:3"), "no amplification")
-
-
 @pytest.mark.statistical
 def test_a_filter_of_buffers_comes_with_its_sensitivity_and_the_noise_to_add() -> None:
     plain = "--records 1000 --batch 100 --epochs 4 --delta 1e-6 --noise-multiplier 4 --clip 0.5 --sampling shuffle"
+    assert_refused(run("account", "dp-sgd", *plain.split(), "--strategy", "bisr:2"), "give banded:K, or blt:D")
     result = result_of("account", "dp-sgd", *plain.split(), "--strategy", "blt:2")
     made = BufferedToeplitz(40, result["filter"]["decays"], result["filter"]["weights"])
     # Steps 0, 10, 20 and 30 are the worst, as coefficients do not increase.
