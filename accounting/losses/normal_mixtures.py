@@ -56,8 +56,15 @@ class NormalMixture:
         """Returns ln of the density over that of N(0, 1)."""
         if len(self.centres) == 1:
             return np.asarray(self.most * z - self.most**2 / 2)
-        terms = [math.log(w) + c * z - c * c / 2 for c, w in zip(self.centres, self.weights, strict=True)]
-        return np.asarray(special.logsumexp(terms, axis=0))
+        terms = np.array([math.log(w) + c * z - c * c / 2 for c, w in zip(self.centres, self.weights, strict=True)])
+        if len(terms) == 2:
+            return np.asarray(np.logaddexp(*terms))
+        largest = terms.argmax(axis=0)[None]
+        top = np.take_along_axis(terms, largest, axis=0)
+        terms -= top
+        np.exp(terms, out=terms)
+        np.put_along_axis(terms, largest, 0.0, axis=0)
+        return np.asarray(top[0] + np.log1p(terms.sum(axis=0)))
 
     def ratio(self, z: Array) -> Array | float:
         """Returns the density over that of N(0, 1)."""

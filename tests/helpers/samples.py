@@ -3,6 +3,8 @@
 A test that demands ``p > 1e-6`` has a false-alarm rate of 1e-6, as far as Pearson's statistic has a chi-square law
 where every cell is met at least ten times on average. Rarer outcomes are counted together; if even all of them are
 rarer than that, their number is judged by the binomial law's own tail, for what is all but impossible must not be met.
+
+``deep_examples`` has few samples of Hypothesis in CI, which are the first of the many that the tier *deep* tries.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
@@ -86,3 +90,23 @@ def least_refuted(refuted: Callable[[int], bool], n: int, guess: int) -> int:
         x = max(high - step, 0) if low < 0 else min(low + step, n) if high > n else (low + high) // 2
         step *= 2
     return high
+
+
+QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+Test = Callable[..., None]
+
+
+def deep_examples(few: int, many: int, *args: Any, **strategies: Any) -> Callable[[Test], Test]:
+    """Returns ``@given`` with these strategies: a statistical test of ``few`` examples and a deep one of ``many``."""
+
+    def decorate(check: Test) -> Test:
+        @pytest.mark.hypothesis
+        @pytest.mark.statistical
+        @pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.deep)])
+        def test(examples: int) -> None:
+            settings(max_examples=examples, suppress_health_check=QUIET)(given(*args, **strategies)(check))()
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return decorate

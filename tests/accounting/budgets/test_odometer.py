@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -28,8 +29,11 @@ from hockeystick.accounting.budgets.odometer import ORDERS, Odometer, read
 def probability_of_failure(start: Odometer, choose, steps: int) -> float:
     """P[at some time the loss is above the reading], by exact recursion over all outcomes."""
 
+    reading = cache(Odometer.reading)
+
+    @cache
     def value(odometer: Odometer, loss: float, left: int) -> float:
-        if loss > odometer.reading().epsilon:
+        if loss > reading(odometer).epsilon:
             return 1.0
         if left == 0:
             return 0.0

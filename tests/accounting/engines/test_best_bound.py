@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import stats
 
 from hockeystick.accounting import (
@@ -270,9 +271,7 @@ def test_repetition_is_a_list_and_more_costs_more(event, n, d):
     assert epsilon(compose((event, n)), d).upper <= n * event.pure_epsilon() * (1 + 1e-12)
 
 
-@pytest.mark.statistical
-@given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-12]))
-@settings(deadline=None, max_examples=40)
+@deep_examples(15, 40, event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-12]))
 def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, other, d):
     whole = compose(event, (other, 5))
     best = epsilon(whole, d, bracket=True)
@@ -287,9 +286,7 @@ def test_every_method_bounds_the_lower_end_of_the_numerical_composition(event, o
         assert lower <= best.upper * (1 + 1e-9) + 1e-12
 
 
-@pytest.mark.statistical
-@given(event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-10]))
-@settings(deadline=None, max_examples=40)
+@deep_examples(15, 40, event=ANY, other=ANY, d=st.sampled_from([1e-2, 1e-6, 1e-10]))
 def test_delta_of_epsilon_returns_to_delta(event, other, d):
     whole = compose((event, 3), other)
     found = epsilon(whole, d).upper

@@ -40,6 +40,12 @@ HEAVY = (
     c.MixtureOfGaussians((0.0, 1.0, 2.0), (0.5, 0.3, 0.2), 1.0),
 )
 """Whose engines take about a second each."""
+SLOW = (
+    HEAVY[0], HEAVY[3], HEAVY[-1], c.PoissonSampled(0.05, compose((c.Gaussian(4.0), 3))),
+    c.SampledWithoutReplacement(1000, 10, c.Gaussian(1.0)), c.VisibleMixture(0.0, c.Laplace(1.0)),
+    c.InputMix(0.1, c.Gaussian(1.0)), c.CumulativeAboveThreshold(20.0, 1.0), c.LogLipschitz(2.0, 0.1),
+)  # fmt: skip
+"""In the tier deep for the slowest tests, as others of their kind are in CI."""
 
 # Sound bounds that are not the smallest they could be: above ε or ρα, or larger at a smaller order.
 LOOSE_CURVES = (c.InputMix, c.SampledWithoutReplacement, c.PoissonSampledReplace, c.GaussianAboveThreshold)
@@ -66,13 +72,16 @@ def knows_more_than_its_pair(event: PrivacyEvent) -> bool:
     return isinstance(event, PAIR_IS_NOT_ALL) or any(knows_more_than_its_pair(inner) for inner in event.children())
 
 
-def over(events: Iterable[PrivacyEvent]) -> pytest.MarkDecorator:
-    marks = [pytest.param(e, id=name_of(e), marks=[pytest.mark.statistical] if e in HEAVY else []) for e in events]
-    return pytest.mark.parametrize("event", marks)
+def over(events: Iterable[PrivacyEvent], deep: tuple[PrivacyEvent, ...] = ()) -> pytest.MarkDecorator:
+    def marks(event: PrivacyEvent) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.deep] if event in deep else [pytest.mark.statistical] if event in HEAVY else []
+
+    return pytest.mark.parametrize("event", [pytest.param(e, id=name_of(e), marks=marks(e)) for e in events])
 
 
 every_event = over(INSTANCES)
-with_a_tight_pair = over(e for e in INSTANCES if e.has_profile() and not knows_more_than_its_pair(e))
+TIGHT = [e for e in INSTANCES if e.has_profile() and not knows_more_than_its_pair(e)]
+with_a_tight_pair = over(TIGHT)
 
 
 def test_the_table_is_complete():
@@ -130,7 +139,7 @@ def test_more_accesses_cost_more(event):
 
 
 @pytest.mark.statistical
-@every_event
+@over(INSTANCES, (c.Shuffled(c.Laplace(2.0), 10**6),))
 def test_a_larger_distance_costs_more(event):
     found: list[PrivacyEvent] = []
     for distance in (0.5, 1.0, 2.0, 3.0):
@@ -191,8 +200,19 @@ def assert_consistent(found: dict[str, Bracket], slack: float) -> None:
                 assert lower <= bracket.upper * (1 + 1e-9) + slack, (engine, method)
 
 
-@with_a_tight_pair
-@pytest.mark.parametrize("at", [1e-6, *(pytest.param(x, marks=pytest.mark.statistical) for x in (0.03, 1e-12))])
+def at_each(event: PrivacyEvent, at: float) -> list[pytest.MarkDecorator]:
+    """In CI are the middle δ, and either another one or, for events that are slow, none."""
+    if at == 1e-6 and event not in HEAVY:
+        return []
+    slow = event in (HEAVY[1], HEAVY[-1]) if at == 1e-6 else event in HEAVY + SLOW
+    other = at != 1e-6 and (at == 0.03) == TIGHT.index(event) % 2
+    return [pytest.mark.deep if slow or other else pytest.mark.statistical]
+
+
+@pytest.mark.parametrize(
+    ("event", "at"),
+    [pytest.param(e, at, id=f"{at}-{name_of(e)}", marks=at_each(e, at)) for e in TIGHT for at in (1e-6, 0.03, 1e-12)],
+)
 def test_no_method_is_below_an_engines_lower_bound(event, at):
     if at > event.failure_delta():
         # One method composes failures, the others add them up.
@@ -200,7 +220,7 @@ def test_no_method_is_below_an_engines_lower_bound(event, at):
 
 
 @pytest.mark.statistical
-@with_a_tight_pair
+@over(TIGHT, SLOW)
 @pytest.mark.parametrize("at", [1e-8])
 def test_no_method_is_below_an_engines_lower_bound_for_a_composition(event, at):
     whole = compose((event, 7), c.PureDP(0.1))
@@ -212,7 +232,7 @@ def test_no_method_is_below_an_engines_lower_bound_for_a_composition(event, at):
 
 
 @pytest.mark.statistical
-@with_a_tight_pair
+@over(TIGHT, SLOW)
 @pytest.mark.parametrize("eps", [0.3])
 def test_no_delta_is_below_an_engines_lower_bound(event, eps):
     found = brackets(delta, event, eps)
@@ -221,7 +241,7 @@ def test_no_delta_is_below_an_engines_lower_bound(event, eps):
     assert_consistent({method: bracket for method, bracket in found.items() if bracket.upper < 1.0}, 1e-15)
 
 
-@every_event
+@over(INSTANCES, (HEAVY[0], HEAVY[-1]))
 def test_an_event_costs_what_its_worse_direction_costs(event):
     ways = event.directions()
     for method in (None, "rdp", "pld"):

@@ -7,12 +7,12 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
-import pytest
 from divergences import hockey_stick
 from dp_accounting import NeighboringRelation as Relation
 from dp_accounting import dp_event
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
+from samples import deep_examples
 
 from hockeystick.accounting import (
     METHODS,
@@ -27,18 +27,6 @@ from hockeystick.accounting import (
 from hockeystick.accounting.engines import contour_integral
 from hockeystick.accounting.events import catalogue as c
 from hockeystick.accounting.losses.dominating_pairs import Array
-
-QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-
-
-def examples(few: int, many: int) -> pytest.MarkDecorator:
-    """The number of trees: ``many``, of which ``few`` are the first ones, in the tier *deep*."""
-    return pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.deep)])
-
-
-def run(examples: int, strategy: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-    settings(max_examples=examples, suppress_health_check=QUIET)(given(strategy)(check))()
-
 
 # Trees with few outcomes: an event, and a pair of laws that the mechanism it stands for may have ------------------
 
@@ -161,29 +149,24 @@ def trees(draw: st.DrawFn) -> Tables:
     return event, p, q
 
 
-@pytest.mark.statistical
-@examples(40, 160)
-def test_no_bound_is_below_the_enumerated_outcomes(examples):
+@deep_examples(15, 160, st.tuples(trees(), st.integers(0, 2)))
+def test_no_bound_is_below_the_enumerated_outcomes(drawn: tuple[Tables, int]) -> None:
     """The contour engine, the slowest by far, is tried at one ε and one δ of each tree."""
-
-    def check(drawn: tuple[Tables, int]) -> None:
-        (event, p, q), tried = drawn
-        for i, (eps, d) in enumerate([(0.0, 0.1), (0.4, 1e-3), (1.7, 1e-8)]):
-            exact = hockey_stick(p, q, eps)
-            for method in (None, *(method for method in METHODS if method != "contour" or i == tried)):
-                assert exact <= delta(event, eps, method=method).upper * (1 + 1e-9) + 1e-13, (event, eps, method)
-                found = epsilon(event, d, method=method).upper
-                assert found == math.inf or hockey_stick(p, q, found) <= d * (1 + 1e-9) + 1e-13, (event, d, method)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for order in (1.3, 2.0, 7.0):
-                kept = p > 0.0
-                moment = float((p[kept] * (p[kept] / q[kept]) ** (order - 1)).sum())
-                # what is set aside may hold a share of each law: only without it the curve is the pair's
-                if event.failure_delta() == 0.0:
-                    bound = float(event.rdp(np.array([order]))[0])
-                    assert math.log(moment) / (order - 1) <= bound * (1 + 1e-9) + 1e-12, (event, order)
-
-    run(examples, st.tuples(trees(), st.integers(0, 2)), check)
+    (event, p, q), tried = drawn
+    for i, (eps, d) in enumerate([(0.0, 0.1), (0.4, 1e-3), (1.7, 1e-8)]):
+        exact = hockey_stick(p, q, eps)
+        for method in (None, *(method for method in METHODS if method != "contour" or i == tried)):
+            assert exact <= delta(event, eps, method=method).upper * (1 + 1e-9) + 1e-13, (event, eps, method)
+            found = epsilon(event, d, method=method).upper
+            assert found == math.inf or hockey_stick(p, q, found) <= d * (1 + 1e-9) + 1e-13, (event, d, method)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for order in (1.3, 2.0, 7.0):
+            kept = p > 0.0
+            moment = float((p[kept] * (p[kept] / q[kept]) ** (order - 1)).sum())
+            # what is set aside may hold a share of each law: only without it the curve is the pair's
+            if event.failure_delta() == 0.0:
+                bound = float(event.rdp(np.array([order]))[0])
+                assert math.log(moment) / (order - 1) <= bound * (1 + 1e-9) + 1e-12, (event, order)
 
 
 # Trees with densities: one engine against the other ----------------------------------------
@@ -211,26 +194,25 @@ SMOOTH = st.one_of(
 COMPOSED = st.lists(st.tuples(SMOOTH, st.integers(1, 60)), min_size=1, max_size=3).map(lambda parts: compose(*parts))
 
 
-@pytest.mark.statistical
-@examples(12, 50)
-def test_no_bound_is_below_the_lower_bound_of_the_inversion(examples):
-    def check(drawn: tuple[PrivacyEvent, float]) -> None:
-        event, at = drawn
-        try:
-            lower = contour_integral.epsilon(event, at - event.failure_delta(), upper=False)
-        except HockeystickError:
-            assume(False)
-        for method in (None, *METHODS):
-            assert lower <= epsilon(event, at, method=method).upper * (1 + 1e-9) + 1e-12, (event, at, method)
-
-    run(examples, st.tuples(COMPOSED, DELTAS), check)
+@deep_examples(6, 50, st.tuples(COMPOSED, DELTAS))
+def test_no_bound_is_below_the_lower_bound_of_the_inversion(drawn: tuple[PrivacyEvent, float]) -> None:
+    event, at = drawn
+    try:
+        lower = contour_integral.epsilon(event, at - event.failure_delta(), upper=False)
+    except HockeystickError:
+        assume(False)
+    for method in (None, *METHODS):
+        assert lower <= epsilon(event, at, method=method).upper * (1 + 1e-9) + 1e-12, (event, at, method)
 
 
 # Laws ----------------------------------------
 
 
+Recipe = Callable[[float, float, int], PrivacyEvent]
+
+
 @st.composite
-def recipes(draw: st.DrawFn) -> Callable[[float, float, int], PrivacyEvent]:
+def recipes(draw: st.DrawFn) -> Recipe:
     """A tree as a function of how much all noise, all sampling and all counts are multiplied by."""
     kinds = draw(st.lists(st.integers(0, 6), min_size=1, max_size=3))
     sigma, q, count = draw(noise(1.0, 10.0)), draw(noise(1e-3, 0.4)), draw(st.integers(1, 20))
@@ -251,20 +233,16 @@ def recipes(draw: st.DrawFn) -> Callable[[float, float, int], PrivacyEvent]:
     return build
 
 
-@pytest.mark.statistical
-@examples(25, 100)
-def test_cost_falls_with_noise_and_rises_with_everything_else(examples):
-    def check(drawn: tuple[Callable[[float, float, int], PrivacyEvent], float, float]) -> None:
-        build, at, factor = drawn
-        event = build(1.0, 1.0, 1)
-        cost = epsilon(event, at).upper
-        larger = [build(1.0, factor, 1), build(1.0, 1.0, 2), build(1 / factor, 1.0, 1)]
-        with contextlib.suppress(HockeystickError):
-            larger.append(event.at(2))
-        for other in larger:
-            assert cost <= epsilon(other, at).upper * (1 + 1e-5) + 1e-9, (event, other)
-
-    run(examples, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)), check)
+@deep_examples(10, 100, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)))
+def test_cost_falls_with_noise_and_rises_with_everything_else(drawn: tuple[Recipe, float, float]) -> None:
+    build, at, factor = drawn
+    event = build(1.0, 1.0, 1)
+    cost = epsilon(event, at).upper
+    larger = [build(1.0, factor, 1), build(1.0, 1.0, 2), build(1 / factor, 1.0, 1)]
+    with contextlib.suppress(HockeystickError):
+        larger.append(event.at(2))
+    for other in larger:
+        assert cost <= epsilon(other, at).upper * (1 + 1e-5) + 1e-9, (event, other)
 
 
 # Native trees: never above what dp-accounting can show, and never below the truth ---------------------------------
@@ -290,16 +268,12 @@ def native(relation: Relation) -> st.SearchStrategy[dp_accounting.DpEvent]:
     return st.lists(repeated, min_size=1, max_size=2).map(dp_accounting.ComposedDpEvent)
 
 
-@pytest.mark.statistical
-@examples(30, 120)
-def test_never_above_its_renyi_accountant(examples):
-    def check(drawn: tuple[dp_accounting.DpEvent, float]) -> None:
-        event, at = drawn
-        theirs = dp_accounting.rdp.RdpAccountant()
-        assume(theirs.supports(event))
-        assert epsilon(from_dp_event(event), at).upper <= theirs.compose(event).get_epsilon(at) * (1 + 2e-6) + 1e-9
-
-    run(examples, st.tuples(native(Relation.ADD_OR_REMOVE_ONE), DELTAS), check)
+@deep_examples(12, 120, st.tuples(native(Relation.ADD_OR_REMOVE_ONE), DELTAS))
+def test_never_above_its_renyi_accountant(drawn: tuple[dp_accounting.DpEvent, float]) -> None:
+    event, at = drawn
+    theirs = dp_accounting.rdp.RdpAccountant()
+    assume(theirs.supports(event))
+    assert epsilon(from_dp_event(event), at).upper <= theirs.compose(event).get_epsilon(at) * (1 + 2e-6) + 1e-9
 
 
 def counts_are_lost(event: dp_accounting.DpEvent) -> bool:
@@ -307,17 +281,18 @@ def counts_are_lost(event: dp_accounting.DpEvent) -> bool:
     return any(isinstance(one.event, dp_accounting.RandomizedResponseDpEvent) and one.count > 1 for one in event.events)
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("relation", [Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE], ids=str)
-def test_never_above_its_loss_distribution_accountant(relation):
-    def check(drawn: tuple[dp_accounting.DpEvent, float]) -> None:
-        event, at = drawn
-        theirs = dp_accounting.pld.PLDAccountant(relation)
-        assume(theirs.supports(event))
-        native, mine = theirs.compose(event).get_epsilon(at), from_dp_event(event, relation)
-        if counts_are_lost(event):
-            assert epsilon(mine, at).upper >= contour_integral.epsilon(mine, at, upper=False) * (1 - 1e-9)
-        elif math.isfinite(native):
-            assert epsilon(mine, at).upper <= native * (1 + 2e-6) + 1e-9
+RELATED = st.sampled_from([Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE]).flatmap(
+    lambda relation: st.tuples(st.just(relation), native(relation), st.sampled_from([1e-2, 1e-4, 1e-7]))
+)
 
-    run(12, st.tuples(native(relation), st.sampled_from([1e-2, 1e-4, 1e-7])), check)
+
+@deep_examples(8, 24, RELATED)
+def test_never_above_its_loss_distribution_accountant(drawn: tuple[Relation, dp_accounting.DpEvent, float]) -> None:
+    relation, event, at = drawn
+    theirs = dp_accounting.pld.PLDAccountant(relation)
+    assume(theirs.supports(event))
+    native, mine = theirs.compose(event).get_epsilon(at), from_dp_event(event, relation)
+    if counts_are_lost(event):
+        assert epsilon(mine, at).upper >= contour_integral.epsilon(mine, at, upper=False) * (1 - 1e-9)
+    elif math.isfinite(native):
+        assert epsilon(mine, at).upper <= native * (1 + 2e-6) + 1e-9

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import samples
+from hypothesis import strategies as st
 from laws import discrete_gaussian, discrete_laplace
 from samples import chi_square, chi_square_of_counts, chi_square_of_outcomes, exact_power, least_mean, least_refuted
 from scipy import stats
@@ -94,3 +96,17 @@ def test_the_least_is_found_from_any_guess(start: int, guess: int) -> None:
 
     assert least_refuted(refuted, 10, guess) == start  # 11: nowhere
     assert min(asked) >= 0 and max(asked) <= 10 and len(asked) <= 9
+
+
+seen: list[int] = []
+
+
+@samples.deep_examples(5, 20, st.integers(0, 2**40))
+def check(number: int) -> None:
+    seen.append(number)
+
+
+def test_the_few_examples_are_the_first_of_the_many() -> None:
+    check(examples=5)
+    check(examples=20)
+    assert len(seen) == 25 and seen[:5] == seen[5:10]

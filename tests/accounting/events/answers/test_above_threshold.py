@@ -41,17 +41,26 @@ def outcomes(queries, answers):
     return sorted(set(runs))
 
 
-def stream_law(values, threshold_scale, query_scale, answers=1, *, noise=stats.laplace):
+def laplace(x):
+    """Returns the density, the mass below and the mass above: scipy.stats takes most of the time to check arguments."""
+    smaller = np.exp(-np.abs(x)) / 2
+    return smaller, np.where(x < 0, smaller, 1 - smaller), np.where(x < 0, 1 - smaller, smaller)
+
+
+def normal(x):
+    return np.exp(-x * x / 2) / math.sqrt(2 * math.pi), special.ndtr(x), special.ndtr(-x)
+
+
+def stream_law(values, threshold_scale, query_scale, answers=1, *, noise=laplace):
     """P of each outcome: ∫ p(ρ)·Π F(ρ − q)·Π S(ρ − q) dρ, by Gauss–Legendre between the kinks; the threshold is 0."""
     values = np.asarray(values, dtype=float)
-    reach = 40 if noise is stats.laplace else 9
+    reach = 40 if noise is laplace else 9
     grid = np.linspace(-reach * threshold_scale, reach * threshold_scale, 2 * reach + 1)
     cuts = np.unique(np.concatenate([grid, values[np.abs(values) < grid[-1]]]))
     half = np.diff(cuts) / 2
     rho = ((cuts[:-1] + cuts[1:]) / 2 + np.outer(NODES, half)).ravel()
-    weight = np.outer(WEIGHTS, half).ravel() * noise.pdf(rho, scale=threshold_scale)
-    apart = (rho[:, None] - values) / query_scale
-    factor = noise.cdf(apart), noise.sf(apart)
+    weight = np.outer(WEIGHTS, half).ravel() * noise(rho / threshold_scale)[0] / threshold_scale
+    factor = noise((rho[:, None] - values) / query_scale)[1:]
     law = []
     for bits in outcomes(len(values), answers):
         integrand = weight
@@ -91,15 +100,15 @@ def test_stream_law_of_one_query_is_the_closed_form():
     a, b, t = 1.0, 3.0, 2.0
     exact = (b * b * math.exp(-t / b) - a * a * math.exp(-t / a)) / (2 * (b * b - a * a))
     np.testing.assert_allclose(stream_law([-t], a, b), [1 - exact, exact], atol=1e-12)
-    normal = stats.norm.sf(t / math.hypot(a, b))
-    np.testing.assert_allclose(stream_law([-t], a, b, noise=stats.norm), [1 - normal, normal], atol=1e-12)
+    above = stats.norm.sf(t / math.hypot(a, b))
+    np.testing.assert_allclose(stream_law([-t], a, b, noise=normal), [1 - above, above], atol=1e-12)
     assert outcomes(3, 1) == [(0, 0, 0), (0, 0, 1), (0, 1), (1,)]
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("scales", [(2.0, 4.0), (1.0, 1.0), (0.5, 3.0)])
+@pytest.mark.parametrize("scales", [(2.0, 4.0), pytest.param((1.0, 1.0), marks=pytest.mark.deep), (0.5, 3.0)])
 def test_no_stream_exceeds_above_threshold(scales, monotone, answers):
     rng = np.random.default_rng(91)
     event = AboveThreshold(scales[0], scales[1], answers, monotone)
@@ -225,22 +234,19 @@ def test_numeric_answers_are_a_further_access():
 @pytest.mark.statistical
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize("scales", [(3.0, 5.0), (1.0, 2.0), (0.6, 20.0)])
+@pytest.mark.parametrize("scales", [(3.0, 5.0), pytest.param((1.0, 2.0), marks=pytest.mark.deep), (0.6, 20.0)])
 def test_no_stream_exceeds_gaussian_above_threshold(scales, monotone, answers):
     rng = np.random.default_rng(96)
     event = GaussianAboveThreshold(scales[0], scales[1], 4, answers, monotone)
     levels = np.array([0.0, 0.2, 0.6, 1.0])
     rdp, claims = event.rdp(ORDERS), [delta(event, level).upper for level in levels]
     for v, w in streams(rng, monotone, 150):
-        worlds = [stream_law(values, scales[0], scales[1], answers, noise=stats.norm) for values in (v, w)]
+        worlds = [stream_law(values, scales[0], scales[1], answers, noise=normal) for values in (v, w)]
         for first, second in (worlds, worlds[::-1]):
             for level, claim in zip(levels, claims, strict=True):
                 assert hockey_stick(first, second, level) <= claim * (1 + 1e-9) + 1e-9
             seen = (first > 1e-12) & (second > 1e-12)  # the quadrature's own accuracy; outcomes left out only lower it
-            found = special.logsumexp(
-                np.log(first[seen]) + (ORDERS[:4, None] - 1) * np.log(first[seen] / second[seen]), axis=1
-            )
-            assert (found / (ORDERS[:4] - 1) <= rdp[:4] + 1e-6).all()
+            assert (renyi(first[seen], second[seen], ORDERS[:4]) <= rdp[:4] + 1e-6).all()
 
 
 def test_the_gaussian_bound_is_the_sum_of_its_parts():

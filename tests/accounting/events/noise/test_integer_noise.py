@@ -304,8 +304,14 @@ def exact_skellam_rdp(variance, shift, order, reach):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("variance", [0.2, 3.0, 60.0])
-@pytest.mark.parametrize("shift", [1, 3])
+@pytest.mark.parametrize(
+    ("variance", "shift"),
+    [
+        (0.2, 1),
+        (60.0, 3),
+        *(pytest.param(*case, marks=pytest.mark.deep) for case in ((0.2, 3), (3.0, 1), (3.0, 3), (60.0, 1))),
+    ],
+)
 def test_skellam_rdp_is_above_the_exact_sum_and_close(variance, shift):
     orders = np.array([1.001, 1.5, 2.0, 7.0, 40.0])
     event = Skellam(variance, distance=shift, coordinates=1)
