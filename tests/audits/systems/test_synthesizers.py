@@ -1,8 +1,7 @@
-"""Generators of synthetic data as targets: one fit and one sample are one output; three packages, where they are."""
+"""Generators of synthetic data as targets: one fit and one sample are one output. A page audits three packages."""
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -83,63 +82,6 @@ def test_what_is_no_generator_is_an_error_of_the_target(make: Any, said: str) ->
 def test_bad_arguments_are_refused(make: Any, rows: Any) -> None:
     with pytest.raises(InvalidArgumentError):
         Synthesizer(make, rows=rows)
-
-
-NAMES = ["a", "b"] * 5
-WITH, WITHOUT = [*NAMES, "c"], [*NAMES, "a"]
-
-
-def has_c(table: Any) -> bool:
-    return bool((table["x"] == "c").any())
-
-
-def smartnoise(pandas: Any) -> Synthesizer:
-    snsynth = pytest.importorskip("snsynth")
-
-    def fit(generator: Any, table: Any) -> None:
-        generator.fit(pandas.DataFrame({"x": table, "y": table}), categorical_columns=["x", "y"], preprocessor_eps=0.0)
-
-    return Synthesizer(lambda: snsynth.Synthesizer.create("mwem", epsilon=1.0), rows=600, fit=fit)
-
-
-def data_synthesizer(pandas: Any) -> Synthesizer:
-    describer = pytest.importorskip("DataSynthesizer.DataDescriber")
-    generator = pytest.importorskip("DataSynthesizer.DataGenerator")
-
-    class Independent:
-        def __init__(self, seed: int) -> None:
-            self.seed, self.folder = seed, tempfile.TemporaryDirectory()
-            self.files = Path(self.folder.name, "t.csv"), Path(self.folder.name, "t.json")
-
-        def fit(self, table: Any) -> None:
-            pandas.DataFrame({"x": table}).to_csv(self.files[0], index=False)
-            made = describer.DataDescriber()
-            options: dict[str, Any] = {"epsilon": 1.0, "attribute_to_is_categorical": {"x": True}, "seed": self.seed}
-            made.describe_dataset_in_independent_attribute_mode(dataset_file=str(self.files[0]), **options)
-            made.save_dataset_description_to_file(str(self.files[1]))
-
-        def sample(self, n: int) -> Any:
-            made = generator.DataGenerator()
-            made.generate_dataset_in_independent_mode(n, str(self.files[1]), seed=self.seed)
-            return made.synthetic_dataset
-
-    return Synthesizer(Independent, rows=600)
-
-
-@pytest.mark.statistical
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("package", [smartnoise, data_synthesizer])
-def test_two_packages_themselves_show_a_category_that_only_one_person_has(package: Any) -> None:
-    """Both learn the categories from the data without noise, unless they are told them.
-
-    "c" is in the sample in a third of the runs at least on d0, and never on d1: 190 of each show it.
-    """
-    target = package(pytest.importorskip("pandas"))
-    options: dict[str, Any] = {"claim": Claim(1.0), "neighbours": (WITH, WITHOUT), "samples": 200, "rng": 1}
-
-    verdict = audit(target, statistic=has_c, confidence=0.95, **options)
-
-    assert verdict.refuted and bool(verdict.warnings) != target.repeatable
 
 
 @pytest.mark.statistical
