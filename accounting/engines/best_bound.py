@@ -331,7 +331,7 @@ def _methods(event: PrivacyEvent, only: str | None = None) -> dict[str, Method]:
             found["contour"] = Contour(aside, event)
             found[_SHARP] = SharpContour.of(event, aside)
             found[_FEW_ORDERS] = FewOrders.of(event, aside)
-            if grid is not None and grid_plan.is_large(merged):
+            if only is None and grid is not None and grid_plan.is_large(merged):  # the size takes moments
                 found[_QUICK] = QuickContour(aside, event)
     return {name: method for name, method in found.items() if method is not None}
 

@@ -293,7 +293,10 @@ def _number(output: Any, values: list[float], kinds: list[str]) -> Key:
         exact = exact_numbers.integer(output, name)
         return ("value", f"{name} {output:x} (hex)") if exact is None else _exact(exact, values, kinds)
     for part in (output.real, output.imag) if isinstance(output, complex) else (output,):
-        values.append(float(part))
+        try:
+            values.append(float(part))
+        except Exception:
+            raise TargetError(f"target returned a {name} that can't be read as a number: return a float") from None
         kinds.append("i" if isinstance(part, numbers.Integral) else "f8")
     return ("number", name)
 

@@ -12,7 +12,7 @@ from attrs import frozen
 from numpy.typing import ArrayLike
 
 from hockeystick import accounting
-from hockeystick.accounting import InvalidDataError, validate
+from hockeystick.accounting import InvalidDataError, NumericalError, validate
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.events.noise.integer_noise import Spread
@@ -26,6 +26,7 @@ FARTHEST = 2**61
 _TOLERANCE = 1e-9  # of the least noise
 _ALIKE = 1e-7  # of ln δ: vectors whose δ differ by less are equal up to round-off
 _ENDS = 1e-38  # δ below which what tables of noise leave out outweighs it: other bounds are smaller
+_LITTLE = 1e-3  # where ε and δ are below it, the most noise is tried first: it may miss the target
 
 
 def whole_numbers(name: str, value: ArrayLike) -> IntArray:
@@ -153,6 +154,7 @@ def least_noise(
     """
     target = _Profile(validate.real("epsilon", epsilon, low=0.0), validate.probability("delta", delta, open=True))
     start = min(max(guess, low), high)
+    _refuse_what_most_noise_misses(build, target, high)
     if (wide := _least_wide(build, target, start, high)) is not None:
         return wide
     # More noise is more private: if the least meets the target, no other need be tried.
@@ -161,6 +163,17 @@ def least_noise(
     if (found := _worst_first(build, target, start, low, high)) is not None:
         return found
     return accounting.calibrate(build, target, guess=start, low=low, high=high, tolerance=_TOLERANCE).value
+
+
+def _refuse_what_most_noise_misses(build: Callable[[float], object], target: _Profile, high: float) -> None:
+    if max(target.epsilon, target.delta) >= _LITTLE:
+        return
+    try:
+        missed = target.excess(calibration.event_of(build(high))) > 0.0
+    except NumericalError:
+        return  # nothing is known
+    if missed:
+        raise NumericalError(f"no value up to {high:g} meets {target}: relax it")
 
 
 def _least_wide(build: Callable[[float], object], target: _Profile, start: float, high: float) -> float | None:
@@ -232,6 +245,8 @@ class _Profile:
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         chosen = _method(event, self.delta, method)
         found = self.surplus(event, chosen)
+        if self.delta < _ENDS:
+            return found
         if found <= 0.0 and accounting.epsilon(event, self.delta, method=chosen).upper > self.epsilon:
             return 1e-15  # the two inversions may round differently
         return found

@@ -294,3 +294,12 @@ def test_structured_arrays_are_read_field_by_field() -> None:
     assert book.layouts[0].slot(1) == "output.mean" and book.layouts[0].kinds == ("i", "f8")
     single = read([batch[0], batch[1]], 2, book, vectorised=False)
     assert (table.blocks[0] == single.blocks[0]).all() and len(book.layouts) == 1
+
+
+def test_a_number_that_cannot_be_read_is_refused() -> None:
+    class Number(float):
+        def __float__(self) -> float:
+            raise ValueError("of the target")
+
+    with pytest.raises(TargetError, match="Number that can't be read"):
+        read([Number(1.0)], 1, Codebook(), vectorised=False)

@@ -12,11 +12,12 @@ from divergences import larger_hockey_stick, shifted_hockey_stick
 from laws import skellam
 from scipy import stats
 from scored import ReleasedAtOnce
+from spies import spied
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits import Claim, audit
-from hockeystick.mechanisms import SimulationNoise
+from hockeystick.mechanisms import SimulationNoise, SkellamShares
 from hockeystick.mechanisms.numbers.skellam import Skellam
 
 FALSE_ALARM = 1e-6
@@ -116,10 +117,23 @@ def test_calibrated_is_the_least_variance(epsilon: float, delta: float) -> None:
     assert accounting.delta(mechanism.event(), epsilon).upper <= delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-6), pytest.param(1e-4, 1e-12, marks=pytest.mark.deep)])
-def test_calibrated_refuses_unreachable_targets(epsilon: float, delta: float) -> None:
-    with pytest.raises(accounting.NumericalError):
-        Skellam.calibrated(epsilon=epsilon, delta=delta, entries=1)
+@pytest.mark.statistical
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 1e-6), (5e-324, 5e-324)])
+def test_unreachable_targets_are_refused_at_the_most_noise(
+    monkeypatch: pytest.MonkeyPatch, epsilon: float, delta: float
+) -> None:
+    calls = [spied(monkeypatch, accounting, name) for name in ("epsilon", "delta")]
+    with pytest.raises(accounting.NumericalError, match="no value up to"):
+        SkellamShares.calibrated(epsilon=epsilon, delta=delta, survivors=1)
+    assert sum(map(len, calls)) == 1
+
+
+@pytest.mark.statistical
+def test_a_tiny_delta_takes_few_evaluations_and_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = spied(monkeypatch, accounting, "epsilon")
+    Skellam.calibrated(epsilon=1.0, delta=1e-300, entries=1)
+    assert len(calls) <= 20
+    assert len({call.args for call in calls}) == len(calls)
 
 
 def test_calibrated_refuses_bad_targets() -> None:
