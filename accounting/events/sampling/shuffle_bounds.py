@@ -194,7 +194,7 @@ def _floor(high: tuple[float, float], low: tuple[float, float], n: int, epsilon:
     """The δ of reports of two kinds where all others have one of the two inputs, from below."""
     if n > _MOST_FLOOR or epsilon > 700.0:
         return 0.0
-    two, c = TwoReports(high, low, n), math.exp(epsilon) * (1 + 4 * U)
+    two, c = TwoReports(high, low, n), math.exp(epsilon) * (1 + 4 * U)  # the exponential's error, and its product's
     return max(two._of(j, j, c, False) for j in (0, n - 1))
 
 

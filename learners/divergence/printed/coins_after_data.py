@@ -291,6 +291,8 @@ def coin_event(*parts: CoinRelease | tuple[CoinRelease, int]) -> PrivacyEvent:
     releases = [part if isinstance(part, tuple) else (part, 1) for part in parts]
     if not releases:
         raise InvalidArgumentError("parts", parts, "is empty", "give a release")
+    if any(len(pair) != 2 for pair in releases):
+        raise InvalidArgumentError("parts", "...", "has a tuple of another length than two", "give (release, count)")
     for release, count in releases:
         if not isinstance(release, CoinRelease):
             raise InvalidArgumentError("parts", release, "is not a CoinRelease")

@@ -398,6 +398,8 @@ def test_bad_arguments_are_refused() -> None:
         CoinRelease(coins=coins, channels=[])
     with pytest.raises(InvalidArgumentError, match="FreshCoins"):
         CoinRelease(coins="coins", channels=channel)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="another length"):
+        coin_event((1, 2, 3))  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="is empty"):
         coin_event()
     with pytest.raises(InvalidArgumentError, match="count"):
