@@ -5,11 +5,14 @@ from . import federated as federated
 from . import lazy as lazy
 from . import network as network
 from . import smoothed as smoothed
+from .choice import Choice as Choice
+from .choice import choose as choose
 from .common.exact_loss import ExactLoss as ExactLoss
 from .common.exact_loss import LossLaw as LossLaw
 from .common.printed_claims import Condition as Condition
 from .common.printed_claims import PresetWarning as PresetWarning
 from .common.printed_claims import PrintedGuarantee as PrintedGuarantee
+from .common.regret_bound import RegretBound as RegretBound
 from .distribution.adaptive_runs import InteractiveDistribution as InteractiveDistribution
 from .distribution.anytime import AnytimeDistribution as AnytimeDistribution
 from .distribution.hypothesis_selection import HypothesisSelection as HypothesisSelection
@@ -37,8 +40,8 @@ from .federated.stochastic.fed_stoch import FedStoch as FedStoch
 from .federated.stochastic.results import Broadcasts as Broadcasts
 from .federated.stochastic.results import StochRun as StochRun
 from .lazy.comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
+from .lazy.comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .lazy.comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
-from .lazy.comparators.tree_experts import PrivateFTRL as PrivateFTRL
 from .lazy.comparators.tree_experts import TreeExperts as TreeExperts
 from .lazy.convex.convex_stream import ConvexRelease as ConvexRelease
 from .lazy.convex.convex_stream import ConvexStream as ConvexStream

@@ -47,7 +47,7 @@ def reading(rounds: int) -> Iterator[Row]:
             yield losses[start : start + 8192]
 
     for epsilon in (2.0, 1.0, 0.2, 0.05):
-        learner = LazyExperts.calibrated(rounds=rounds, experts=EXPERTS, epsilon=epsilon, delta=1e-6)
+        learner = LazyExperts.calibrated(rounds=rounds, experts=EXPERTS, epsilon=epsilon, delta=1e-6, variant="l2p")
         batch = learner.batch
         whole = rounds // batch * batch
 

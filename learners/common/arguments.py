@@ -116,6 +116,11 @@ def fake_switch_probability(value: object) -> float:
     return real("fake_switch_probability", value, low=0.0, high=1.0, high_open=True)
 
 
+def redraw_probability(value: object) -> float:
+    """Probability p in [0, 1], for learners that may redraw in every batch."""
+    return real("fake_switch_probability", value, low=0.0, high=1.0)
+
+
 def shadow_probability(value: object) -> float | None:
     """Probability p_y in [0, 1), or None."""
     return None if value is None else real("shadow_probability", value, low=0.0, high=1.0, high_open=True)

@@ -66,6 +66,14 @@ def mixture_curve(orders: FloatArray, chance: FloatArray, inner: FloatArray) -> 
     return mixed
 
 
+def renyi_delta(epsilon: float | FloatArray, orders: FloatArray, curve: FloatArray) -> FloatArray:
+    """Returns δ at ``epsilon`` of Rényi curves, orders on the last axis (Canonne, Kamath & Steinke 2020, Prop. 12)."""
+    order = orders - 1.0
+    constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
+    log_delta = order * curve + constant - order * epsilon
+    return np.asarray(np.exp(np.minimum(0.0, log_delta.min(axis=-1))))
+
+
 def approximate_delta(
     target: Target,
     orders: FloatArray,
@@ -93,14 +101,9 @@ def approximate_delta(
     other = keep * np.exp(-log_ratios)
     moved = fake[:, None] - keep * np.expm1(-log_ratios)
     loss = np.log(moved / fake[:, None])
-    # Canonne, Kamath & Steinke 2020, Prop. 12, at the ε that remains.
-    order = orders - 1.0
-    constant = -np.log(order) + orders * np.log1p(-1.0 / orders)
 
-    def tail(left: FloatArray, curve: FloatArray) -> FloatArray:
-        log_delta = (order * curve + constant)[:, None, :] - order * left[:, :, None]
-        smallest: FloatArray = np.exp(np.minimum(0.0, log_delta.min(axis=2)))
-        return smallest
+    def tail(left: FloatArray, curve: FloatArray) -> FloatArray:  # at the ε that remains
+        return renyi_delta(left[:, :, None], orders, curve[:, None, :])
 
     left, behind = np.full_like(log_ratios, target.epsilon), draws + draw
     keeps_more = keep * tail(left - log_ratios, draws) + fake[:, None] * tail(left + loss, behind)

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 
 
@@ -82,6 +83,7 @@ class MultiplicativeWeights(TakesLosses):
         stream = self._stream(losses)
         return expected_loss(stream, self.learning_rate) - regret_floor(stream)[1]
 
-    def regret_bound(self) -> float:
-        """Returns the worst-case expected regret, sqrt(T ln(d) / 2)."""
-        return regret_bound(rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.learning_rate)
+    def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
+        """Returns the worst-case expected regret, sqrt(T ln(d) / 2), against every adversary."""
+        bound = regret_bound(rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.learning_rate)
+        return RegretBound(bound, rounds=self.rounds, adversary=checked_adversary(adversary))

@@ -1,6 +1,6 @@
 from .comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
+from .comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
-from .comparators.tree_experts import PrivateFTRL as PrivateFTRL
 from .comparators.tree_experts import TreeExperts as TreeExperts
 from .convex.calibration import ConvexParameters as ConvexParameters
 from .convex.convex_stream import ConvexRelease as ConvexRelease

@@ -105,8 +105,9 @@ class LazySampler:
         else:
             draws = [(self.draw, 1)]
             if self.boundaries > 1:
-                mixed = VisibleMixture(self.switch.largest_switch_probability(), self.draw)
-                draws.append((mixed, self.boundaries - 1))
+                chance = self.switch.largest_switch_probability()
+                later = self.draw if chance == 1.0 else VisibleMixture(chance, self.draw)
+                draws.append((later, self.boundaries - 1))
             if self.shadow:
                 draws.append((VisibleMixture(self.shadow, self.draw), self.boundaries))
         # Before the record's decision both data sets have the same law, so what is public then fixes the direction.

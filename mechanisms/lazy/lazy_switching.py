@@ -30,7 +30,7 @@ from hockeystick.mechanisms.release import Releasable
 
 
 def _fake_switch(value: float) -> float:
-    return validate.real("fake_switch", value, low=0.0, high=1.0, high_open=True)
+    return validate.real("fake_switch", value, low=0.0, high=1.0)
 
 
 def _normaliser(value: float) -> float:
@@ -55,7 +55,7 @@ class LazySwitch(Releasable):
 
     Args:
       fake_switch: the probability p of a switch regardless of the data. With p = 0 a switch may rule out one of two
-        data sets, unless the normaliser exceeds ``highest``.
+        data sets, unless the normaliser exceeds ``highest``. With p = 1 every decision is a switch, and costs nothing.
       normaliser: c ≥ 0, subtracted from r. It determines how often r is capped at c, hence how well the action follows
         its measure.
       sensitivity: κ, the most by which r changes between two neighbouring data sets. For multiplicative weights of
@@ -132,6 +132,8 @@ class LazySwitch(Releasable):
 
     def event(self) -> accounting.PrivacyEvent:
         """Returns the cost for one record: a ``LazySwitchDecision`` with the largest keep probability and κ."""
+        if self.fake_switch == 1.0:
+            return accounting.NO_EVENT
         top = self._top()
         cap = math.inf if math.isinf(self.lowest) else arguments.difference_up(top, self.lowest)
         return accounting.LazySwitchDecision(
@@ -149,6 +151,8 @@ class LazySwitch(Releasable):
 
     def largest_switch_probability(self) -> float:
         """Returns the probability of a switch at the log-ratio ``lowest``, rounded up."""
+        if self.fake_switch == 1.0:
+            return 1.0
         log_keep = math.log1p(-self.fake_switch) + min(0.0, self.lowest - self.normaliser)
         # Logarithm, difference and sum are off by 4 U, which expm1 does not amplify; it is off by 2 U, the product by
         # U.

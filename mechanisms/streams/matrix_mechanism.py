@@ -234,6 +234,10 @@ class MatrixMechanism(StepMechanism):
         found = a.decode(noise_on_a_grid.values(noisy, step * UNIT)[None])[0]
         return np.asarray(found.reshape(a.answers, *checked.shape[1:]))
 
+    def rounding(self, entries: int) -> float:
+        """Returns the step of the grid to which a release rounds contributions of so many entries."""
+        return self._on_grid(validate.integer("entries", entries, low=1))[1]
+
     def _on_grid(self, width: int) -> tuple[float, float]:
         """The scale of the noise in units of 2^-16 steps of the grid, and the step."""
         d, reach = max(1, width), self._reach

@@ -309,6 +309,10 @@ class TreeAggregation(StepMechanism):
             tree_blocks.prefixes(tree_blocks.improved(found, self.estimate), self.steps)[0].reshape(checked.shape)
         )
 
+    def rounding(self, entries: int) -> float:
+        """Returns the step of the grid to which a release rounds contributions of so many entries."""
+        return self._on_grid(self._moved_entries(validate.integer("entries", entries, low=1)))[1]
+
     def _moved_entries(self, width: int) -> int:
         """The number of noisy numbers that one record moves."""
         return max(1, width) * tree_levels(self.steps) * self._times

@@ -37,6 +37,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.events.catalogue import LazySwitchDecision, compose, parallel
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
 from hockeystick.learners.experts import multiplicative_weights
 from hockeystick.learners.experts.expert_losses import batch_sums, regret_floor
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts, substreams
@@ -230,19 +231,22 @@ class NormalisedLazyExperts(BatchedExperts):
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
 
-    def regret_bound(self) -> float:
-        """Returns the worst-case expected regret ln(d)/η + η*T*B/8, for every p.
+    def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
+        """Returns a bound on the expected regret: ln(d)/η + η*T*B/8, for every p.
 
         Raises:
-            InvalidArgumentError: a normaliser below B*η, at which actions do not follow the weights.
+            InvalidArgumentError: a normaliser below B*η, at which actions do not follow the weights, or adaptive
+                losses.
         """
+        checked = refuse_adaptive(adversary, "may hit the expert that the learner keeps in every round")
         if self.log_normaliser < self.batch * self.learning_rate:
             raise InvalidArgumentError(
                 "normaliser", self.normaliser, f"is below B*eta={self.batch * self.learning_rate:g}: no bound is known"
             )
-        return multiplicative_weights.regret_bound(
+        bound = multiplicative_weights.regret_bound(
             rounds=self.rounds, experts=self.experts, batch=self.batch, learning_rate=self.learning_rate
         )
+        return RegretBound(bound, rounds=self.rounds, adversary=checked)
 
 
 def _decide_and_draw(log_keep: float, other: float, draw: PrivacyEvent) -> PrivacyEvent:

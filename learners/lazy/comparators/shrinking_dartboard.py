@@ -25,6 +25,7 @@ from hockeystick.accounting import AccountantGraph
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound
 from hockeystick.learners.experts.expert_losses import batch_sums, regret_floor
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
@@ -206,9 +207,13 @@ class ShrinkingDartboard(BatchedExperts):
         stream = self._stream(losses)
         return float(np.sum(self.marginals(stream) * batch_sums(stream, self.batch))) - regret_floor(stream)[1]
 
-    def regret_bound(self) -> float:
-        """Returns the worst-case expected regret: ln(d)/η + η*T*B/8, plus T times P(the budget binds)."""
-        return self.learner.regret_bound()
+    def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
+        """Returns a bound on the expected regret: ln(d)/η + η*T*B/8, plus T times P(the budget binds).
+
+        Raises:
+            InvalidArgumentError: adaptive losses; see ``LazyExperts.regret_bound``.
+        """
+        return self.learner.regret_bound(adversary=adversary)
 
     @property
     def _most(self) -> int:

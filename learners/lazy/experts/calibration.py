@@ -1,9 +1,10 @@
 """Calibration of the lazy learners of experts: least worst-case regret at a certified ε that meets a target.
 
 There are two steps. A fast vectorised search over batch, fake-switch probability and learning rate uses closed Rényi
-curves; it may err a little in either direction and promises nothing. Then the learning rate is moved, at fixed batch
-and fixed ratio of fake-switch probability to learning rate, until the *graph's* ε is as large as the target
-allows. Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
+curves; it may err a little in either direction and promises nothing. Without shadow and budget it also tries to draw
+every batch's expert afresh (p = 1), which is best where ε * T is small. Then the learning rate is moved, at fixed batch
+and fixed ratio of fake-switch probability to learning rate (or at p = 1), until the *graph's* ε is as large as the
+target allows. Only that last number counts, and it never exceeds the target. Neither step takes longer for more rounds.
 
 ``learners/common/calibration_search.py`` holds the parts that all calibrations share.
 """
@@ -25,6 +26,7 @@ from hockeystick.learners.common.calibration_search import (
     batch_grid,
     largest_certified,
     mixture_curve,
+    renyi_delta,
 )
 from hockeystick.learners.experts.multiplicative_weights import best_learning_rate, regret_bound
 
@@ -48,6 +50,7 @@ def calibrate(
     event: Callable[[LazyParameters], PrivacyEvent],
     group: int = 1,
     beyond: float | None = None,
+    adaptive: bool = False,
 ) -> LazyParameters:
     """Returns parameters that nearly minimise ln(d)/η + η*T*B/8 at a certified ε of at most ``epsilon``.
 
@@ -61,6 +64,7 @@ def calibrate(
         group: Number of people that the target protects together, >= 1.
         beyond: The probability that a run would draw more often than the budget that ``event`` charges in full; None
             without a budget.
+        adaptive: Take a fresh draw in every round, whose bound holds against adaptive losses too.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no learning rate meets.
@@ -71,13 +75,15 @@ def calibrate(
         Target(epsilon=epsilon, delta=delta, group=group),
         shadow,
         beyond,
+        adaptive,
     )
     found = search.best()
     ratio = found.fake_switch_probability / found.learning_rate
 
     def at(log_rate: float) -> LazyParameters:
         rate = math.exp(log_rate)
-        return LazyParameters(found.batch, rate, min(LARGEST_FAKE, ratio * rate))
+        fake = 1.0 if found.fake_switch_probability == 1.0 else min(LARGEST_FAKE, ratio * rate)
+        return LazyParameters(found.batch, rate, fake)
 
     start, cap = math.log(found.learning_rate), math.log(search.cap(found.batch))
     best = largest_certified(search.target, lambda log_rate: event(at(log_rate)), start, cap)
@@ -95,12 +101,26 @@ class _Search:
     target: Target
     shadow: bool
     beyond: float | None
+    adaptive: bool = False
 
     def cap(self, batch: int) -> float:
         return best_learning_rate(rounds=self.rounds, experts=self.experts, batch=batch)
 
+    def _bound(self, at: LazyParameters) -> float:
+        return regret_bound(rounds=self.rounds, experts=self.experts, batch=at.batch, learning_rate=at.learning_rate)
+
     def best(self) -> LazyParameters:
-        largest = max(1, int(min(self.rounds / 50.0, 200.0 / self.target.epsilon)))
+        """Returns the parameters of least bound."""
+        found = [] if self.adaptive else self._lazy()
+        if not self.shadow and self.beyond is None:
+            found += self._fresh()
+        if not found:
+            raise self.target.unmet()
+        return min(found, key=lambda one: one[0])[1]
+
+    def _lazy(self) -> list[tuple[float, LazyParameters]]:
+        """Returns the least bound of lazy learners, p < 1; none if none meets."""
+        largest = max(1, int(min(self.rounds, 200.0 / self.target.epsilon)))
         batches, multiples = batch_grid(largest), np.geomspace(0.5, 100.0, 24)
         best: tuple[float, LazyParameters, float] | None = None
         for _ in range(2):
@@ -109,12 +129,41 @@ class _Search:
                     if best is None or bound < best[0]:
                         best = (bound, parameters, multiple)
             if best is None:
-                raise self.target.unmet()
+                return []
             centre = best[1].batch
             batches = sorted({round(b) for b in np.linspace(max(1.0, centre / 1.5), min(largest, centre * 1.5), 9)})
             multiples = best[2] * np.geomspace(0.8, 1.25, 13)
-        assert best is not None
-        return best[1]
+        return [] if best is None else [best[:2]]
+
+    def _fresh(self) -> list[tuple[float, LazyParameters]]:
+        """Returns the least bound of learners that draw every batch's expert afresh, p = 1; none if none meets."""
+        best: tuple[float, LazyParameters] | None = None
+        batches = np.array([1.0]) if self.adaptive else np.array(batch_grid(self.rounds), dtype=float)
+        for _ in range(2):
+            high = np.array([math.log(self.cap(int(batch))) for batch in batches])
+            start = low = high - LOOK_BELOW
+            for step in range(41):
+                trial = high if step == 0 else 0.5 * (low + high)
+                meets = self._fresh_meets(batches, trial)
+                low, high = np.where(meets, trial, low), np.where(meets, high, trial)
+            for batch, rate in zip(batches[low > start].astype(int), np.exp(low[low > start]), strict=True):
+                at = LazyParameters(int(batch), float(rate), 1.0)
+                bound = self._bound(at)
+                if best is None or bound < best[0]:
+                    best = (bound, at)
+            if best is None:
+                return []
+            if self.adaptive:
+                break
+            centre = best[1].batch
+            batches = np.unique(np.round(np.geomspace(max(1.0, centre / 2.0), min(self.rounds, centre * 2.0), 33)))
+        return [best] if best else []
+
+    def _fresh_meets(self, batches: FloatArray, log_rate: FloatArray) -> FloatArray:
+        orders, eta = self.target.orders(), np.exp(log_rate)[:, None] * self.target.group
+        draws = np.ceil(self.rounds / batches)[:, None] - 1.0
+        found = renyi_delta(self.target.epsilon, orders, draws * np.minimum(orders * eta**2 / 2.0, 2.0 * eta))
+        return np.asarray(found <= self.target.delta)
 
     def _rates(self, batch: int, multiples: FloatArray) -> list[tuple[float, LazyParameters, float]]:
         """Returns the largest rate that meets the target, and its bound, for each multiple m with p = m*η/ε."""
@@ -129,8 +178,8 @@ class _Search:
         for log_rate, multiple in zip(low[low > start], multiples[low > start], strict=True):
             rate = math.exp(log_rate)
             fake = min(LARGEST_FAKE, float(multiple) * rate / self.target.epsilon)
-            bound = regret_bound(rounds=self.rounds, experts=self.experts, batch=batch, learning_rate=rate)
-            found.append((bound, LazyParameters(batch, rate, fake), float(multiple)))
+            at = LazyParameters(batch, rate, fake)
+            found.append((self._bound(at), at, float(multiple)))
         return found
 
     def _meets(self, batch: int, log_rate: FloatArray, multiples: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ the data. A chain does not restrict its losses: the guarantees and the checks th
 a chain can also represent a broken variant, with its exact law.
 """
 
+import math
 from functools import cached_property
 
 import numpy as np
@@ -93,7 +94,7 @@ class LazyChain:
     Args:
         batch_losses: Shape ``(n, d)``: the summed losses of each batch; any finite numbers.
         learning_rate: η > 0, per unit of loss.
-        fake_switch_probability: p in [0, 1).
+        fake_switch_probability: p in [0, 1]; with 1 every batch's expert is drawn afresh.
         shadow_probability: p_y in [0, 1), or None for the dartboard chain, which has no shadow.
         log_normaliser: c >= 0; 0 for the dartboard chain, which has no normaliser.
 
@@ -107,7 +108,7 @@ class LazyChain:
 
     batch_losses: FloatArray = field(converter=_batch_losses)
     learning_rate: float = field(converter=arguments.learning_rate)
-    fake_switch_probability: float = field(converter=arguments.fake_switch_probability)
+    fake_switch_probability: float = field(converter=arguments.redraw_probability)
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     log_normaliser: float = field(default=0.0, converter=arguments.log_normaliser)
 
@@ -134,7 +135,8 @@ class LazyChain:
 
     def log_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
         """Returns the log-probability of keeping x at the boundary into batch s >= 1 (0-based); broadcasts x and y."""
-        log_probability: FloatArray = np.log1p(-self.fake_switch_probability) + self._log_real_keep(s, x, y)
+        p = self.fake_switch_probability
+        log_probability: FloatArray = self._log_real_keep(s, x, y) + (math.log1p(-p) if p < 1.0 else -math.inf)
         return log_probability
 
     def _log_real_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:

@@ -49,6 +49,7 @@ class BatchedExperts(Batched, TakesLosses):
 class ExpertsSetting(BatchedExperts):
     """The parameters of ``LazyExperts`` and everything that follows from them alone; documented there."""
 
+    fake_switch_probability: float = field(converter=arguments.redraw_probability)
     shadow_probability: float | None = field(default=None, converter=arguments.shadow_probability)
     variant: Variant = field(default="l2p", converter=_variant)
     normaliser: str | float = field(default="tight", converter=_normaliser)
@@ -57,6 +58,10 @@ class ExpertsSetting(BatchedExperts):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
+        if self.fake_switch_probability == 1.0 and self.variant != "dartboard":
+            raise InvalidArgumentError(
+                "fake_switch_probability", 1.0, "leaves the shadow without a use", 'use variant="dartboard"'
+            )
         if self.variant == "dartboard":
             for name, default in (("shadow_probability", None), ("normaliser", "tight")):
                 if getattr(self, name) != default:

@@ -16,7 +16,7 @@ import math
 
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, PrivacyEvent, Reach, VisibleMixture
+from hockeystick.accounting import NO_EVENT, AccountantGraph, Adjacency, PrivacyEvent, Reach, VisibleMixture
 from hockeystick.accounting.events.catalogue import ApproximateDP
 
 _ROUNDING = 1e-12  # more than the rounding error of a probability from logarithms
@@ -27,6 +27,8 @@ def largest_redraw(fake_switch_probability: float, smallest_log_keep: float) -> 
 
     Rounding up is sound: a visible mixture costs more, the likelier its event is.
     """
+    if fake_switch_probability == 1.0:
+        return 1.0
     found = -math.expm1(math.log1p(-fake_switch_probability) + smallest_log_keep)
     return min(1.0, found * (1.0 + _ROUNDING))
 
@@ -81,12 +83,13 @@ class LazyPlan:
         if self.batches == 1 or most == 0:
             return graph  # every action is drawn before any data is seen
         reads, once, after = ("batches",), Reach(1, 1), Reach(1, None)
-        graph = graph.release("switch", self.switch, reads=reads, reach=once, leading=True)
+        if self.switch != NO_EVENT:  # a walk that always redraws decides nothing
+            graph = graph.release("switch", self.switch, reads=reads, reach=once, leading=True)
         if most is not None:
             graph = graph.release("draws", self.draw, reads=reads, count=most, reach=once, cumulative=True)
         else:
             graph = graph.release("redraw", self.draw, reads=reads, reach=once, cumulative=True)
-            mixture = VisibleMixture(self.redraw, self.draw)
+            mixture = self.draw if self.redraw == 1.0 else VisibleMixture(self.redraw, self.draw)
             graph = graph.release("later redraws", mixture, reads=reads, reach=Reach(2, None), cumulative=True)
             if self.refresh:
                 shadow = VisibleMixture(self.refresh, self.draw)

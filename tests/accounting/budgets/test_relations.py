@@ -25,7 +25,7 @@ from hockeystick.learners.divergence.drift.alarms import DriftAlarms
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 from hockeystick.learners.divergence.local_baselines import RandomizedKL
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
-from hockeystick.learners.lazy.comparators import tree_experts
+from hockeystick.learners.lazy.comparators import private_ftrl, tree_experts
 from hockeystick.learners.lazy.convex.losses.convex_losses import Ball, LinearLosses
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
 from hockeystick.learners.smoothed.measures.base_measure import UniformGrid
@@ -47,7 +47,7 @@ RELEASES: dict[str, Callable[[Any], Any]] = {
     ),
     "limited": lambda more: LimitedUpdates(rounds=5, experts=2, learning_rate=0.1).release(NO_LOSSES, **more),
     "tree": lambda more: tree_experts.TreeExperts(rounds=5, experts=2, scale=9.0).release(NO_LOSSES, **more),
-    "ftrl": lambda more: tree_experts.PrivateFTRL(rounds=5, domain=Ball(3, 1.0), lipschitz=1.0, scale=9.0).release(
+    "ftrl": lambda more: private_ftrl.PrivateFTRL(rounds=5, domain=Ball(3, 1.0), lipschitz=1.0, scale=9.0).release(
         LinearLosses(np.zeros((5, 3))), **more
     ),
     "randomized": lambda more: RandomizedKL(reference=PI, clients=6, epsilon=0.5).release(PEOPLE, **more),

@@ -18,7 +18,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import MultiplicativeWeights, PrivateFTRL, TreeExperts
 from hockeystick.learners.lazy import Ball, Box, LinearLosses, QuadraticLosses, RegressionLosses
-from hockeystick.learners.lazy.comparators.tree_experts import PublishedRuns
+from hockeystick.learners.lazy.comparators.prefix_sums import PublishedRuns
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.streams import tree_blocks
 

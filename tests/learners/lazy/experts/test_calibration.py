@@ -134,7 +134,8 @@ def test_the_search_bound_is_near_the_certified_one(target: float, rounds: int, 
     )
     certified = learner.graph().guarantee().epsilon(1e-6).upper
     at_best = found.learning_rate >= 0.999 * math.sqrt(8 * math.log(10) / (rounds * found.batch))
-    assert certified <= 1.1 * target and (at_best or certified >= 0.3 * target)
+    free = learner.batches == 1  # one draw, before any data are read
+    assert certified <= 1.1 * target and (at_best or free or certified >= 0.3 * target)
 
 
 @pytest.mark.statistical

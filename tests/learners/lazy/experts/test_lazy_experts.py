@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
+from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, LazySwitchDecision
 from hockeystick.learners import LazyExperts, MultiplicativeWeights
 from hockeystick.learners.experts import batch_sums
 from hockeystick.learners.lazy import exact_loss, paper_epsilon
 from hockeystick.learners.lazy.experts.setting import Variant
+from hockeystick.mechanisms import SimulationNoise
 
 
 def _learner(n: int, batch: int, rate: float, p: float, variant: Variant = "l2p") -> LazyExperts:
@@ -344,6 +347,40 @@ def test_bad_arguments_are_refused(argument: str, values: tuple[object, ...]) ->
 def test_dartboard_has_no_shadow_and_no_normaliser(argument: str, value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=argument):
         LazyExperts(**GOOD, variant="dartboard", **{argument: value})
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_fresh_draws_cost_their_enumerated_loss_and_no_decision(group: int) -> None:
+    """p = 1: independent draws from the weights before each batch, as all transcripts of 4 rounds."""
+    learner = LazyExperts(rounds=4, experts=2, learning_rate=0.8, fake_switch_probability=1.0, variant="dartboard")
+    guarantee = learner.graph().guarantee(group=group)
+    if group == 1:
+        assert [(charge.node, charge.count) for charge in guarantee.moves[0].charges][0][0] != "switch"
+        assert float(accounting.epsilon(learner.event(), 1e-3)) == float(guarantee.epsilon(1e-3))
+    worlds = np.zeros((2, 4, 2))
+    worlds[0, :group, 0] = worlds[1, :group, 1] = 1.0
+    laws = []
+    for losses in worlds:
+        before = np.concatenate([np.zeros((1, 2)), np.cumsum(losses[:-1], axis=0)])
+        weights = np.exp(-0.8 * before)
+        law = np.ones(1)
+        for row in weights / weights.sum(axis=1, keepdims=True):
+            law = np.outer(law, row).ravel()
+        laws.append(law)
+    for epsilon in (0.0, 0.5, 1.5):
+        exact = np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0.0).sum()
+        assert exact <= guarantee.delta(epsilon).upper <= max(3.0 * exact, 0.05)
+    losses = np.random.default_rng(1).random((4, 2))
+    noise = SimulationNoise(2)
+    for actions in (
+        learner.simulate(losses, np.random.default_rng(3), 1000).actions,
+        np.array([learner.release(losses, noise=noise).actions for _ in range(1000)]),
+    ):
+        share = 1.0 / (1.0 + np.exp(-0.8 * (np.append(0.0, np.cumsum(losses[:-1, 0] - losses[:-1, 1])))))
+        for t in range(4):
+            assert stats.binomtest(int(actions[:, t].sum()), 1000, share[t]).pvalue > 1e-6 / 8
+    with pytest.raises(InvalidArgumentError, match="fake_switch_probability"):
+        LazyExperts(rounds=4, experts=2, learning_rate=0.8, fake_switch_probability=1.0, variant="l2p")
 
 
 @pytest.mark.parametrize("bad", [1.5, -0.1, math.inf, -math.inf, math.nan])

@@ -1,0 +1,156 @@
+"""The private learner of experts with the least proved bound on its regret, for given rounds, experts, ε and δ."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from attrs import frozen
+
+from hockeystick.accounting import HockeystickError
+from hockeystick.learners.common import arguments
+from hockeystick.learners.common.calibration_search import Target
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.lazy.comparators.prefix_sums import Sums
+from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
+from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExperts
+from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
+
+Learner = LazyExperts | ShrinkingDartboard | TreeExperts
+
+_SUMS: tuple[Sums, ...] = ("tree", "square root")
+_LONGEST_ROOT = 1 << 14  # rounds: computing the variances of more prefix sums takes seconds
+
+
+@frozen
+class Candidate:
+    """A learner that was considered.
+
+    Attributes:
+        name: A short name.
+        learner: The learner, calibrated to the target.
+        bound: Its regret bound.
+    """
+
+    name: str
+    learner: Learner
+    bound: RegretBound
+
+
+@frozen
+class Choice:
+    """The learner of least bound, and those that it was compared with. See ``choose`` for an example.
+
+    Attributes:
+        candidates: All candidates, the one of the least bound first.
+        refused: Why other learners were not considered, by name.
+    """
+
+    candidates: tuple[Candidate, ...]
+    refused: dict[str, str]
+
+    @property
+    def learner(self) -> Learner:
+        """The chosen learner."""
+        return self.candidates[0].learner
+
+    @property
+    def bound(self) -> RegretBound:
+        """Its bound on the expected regret."""
+        return self.candidates[0].bound
+
+    def __str__(self) -> str:
+        chosen = self.candidates[0]
+        lines = [f"{chosen.name}: expected regret at most {chosen.bound:.4g}, for {chosen.bound.adversary} losses"]
+        lines += [f"  {other.name}: {other.bound:.4g}" for other in self.candidates[1:]]
+        return "\n".join(lines + [f"  {name}: {why}" for name, why in self.refused.items()])
+
+
+def choose(
+    *,
+    rounds: int,
+    experts: int,
+    epsilon: float,
+    delta: float,
+    adversary: Adversary = "oblivious",
+    group: int = 1,
+) -> Choice:
+    """Returns the private learner of experts with the least proved bound on its expected regret.
+
+    Each round's losses are one person's, in [0, 1] (replace-one; rounds keep their places), and every candidate is
+    (ε, δ)-DP for ``group`` people together. The candidates are the lazy dartboard, which turns into Hedge with fresh
+    draws where ε * T is small; the dartboard with a budget of draws; the leader of noisy prefix sums or Hedge on them,
+    by a binary tree or, up to 2^14 rounds, by the square-root factorisation; and one uniform draw, which reads no data.
+    L2P is none: its bound is never below the dartboard's.
+
+    Args:
+        rounds: T >= 2.
+        experts: d >= 2.
+        epsilon: Target, > 0.
+        delta: The δ of the target, in (0, 1).
+        adversary: "oblivious" for losses that are fixed in advance, "stochastic" for independent ones of one law;
+            "adaptive" for losses that may depend on earlier plays, against which no lazy learner has a bound.
+        group: Number of people that the target protects together. The prefix sums are for one person only.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> choice = choose(rounds=1000, experts=2, epsilon=1.0, delta=1e-6)
+        >>> print(choice)
+        leader of noisy sums (square root): expected regret at most 18.25, for oblivious losses
+          Hedge on noisy sums (square root): 27.56
+          leader of noisy sums (tree): 27.79
+          dartboard: 35
+          Hedge on noisy sums (tree): 37.1
+          dartboard with a budget: 37.9
+          one uniform draw: 500
+        >>> choice.learner.release([[0.0, 1.0]] * 1000, noise=SimulationNoise(1)).shape
+        (1000,)
+    """
+    rounds, experts = arguments.two_rounds(rounds), arguments.experts(experts)
+    target = Target(epsilon=epsilon, delta=delta, group=group)
+    kind = checked_adversary(adversary)
+    goal: dict[str, Any] = {"rounds": rounds, "experts": experts, "epsilon": target.epsilon, "delta": target.delta}
+    refused: dict[str, str] = {}
+    found: list[Candidate] = []
+
+    def consider(name: str, build: Callable[[], Learner]) -> None:
+        try:
+            learner = build()
+            found.append(Candidate(name, learner, learner.regret_bound(adversary=kind)))
+        except HockeystickError as error:
+            refused[name] = str(error)
+
+    lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
+    consider(lazy, partial(LazyExperts.calibrated, **goal, group=group, adversary=kind))
+    policies: tuple[Policy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
+    for sums, policy in itertools.product(_SUMS, policies):
+        name = f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums ({sums})"
+        if group > 1:
+            refused[name] = "its calibration protects one person"
+        elif sums == "square root" and rounds > _LONGEST_ROOT:
+            refused[name] = f"its variances take long for more than {_LONGEST_ROOT} rounds"
+        else:
+            consider(name, partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy))
+    if kind != "adaptive":
+        consider("dartboard with a budget", partial(ShrinkingDartboard.calibrated, **goal, group=group))
+        consider("one uniform draw", partial(_uniform, rounds, experts))
+    if not found:
+        raise target.unmet()
+    return Choice(tuple(sorted(found, key=lambda candidate: candidate.bound)), refused)
+
+
+def _uniform(rounds: int, experts: int) -> LazyExperts:
+    """Returns the learner that draws one expert uniformly and keeps it; it reads no data, so ε = 0."""
+    return LazyExperts(
+        rounds=rounds,
+        experts=experts,
+        learning_rate=1.0,
+        fake_switch_probability=0.0,
+        variant="dartboard",
+        draw_budget=0,
+    )

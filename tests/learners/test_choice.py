@@ -1,0 +1,123 @@
+"""Tests of the choice among private learners of experts: its targets, its order, and the losses that it is for."""
+
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, RegretBound, TreeExperts, choose
+
+GOAL: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("adversary", ["oblivious", "adaptive", "stochastic"])
+@pytest.mark.parametrize(("rounds", "experts"), [(2, 2), (300, 7), (20_000, 2)])
+def test_the_least_bound_is_first_and_every_candidate_meets_the_target(rounds, experts, adversary):
+    found = choose(rounds=rounds, experts=experts, **GOAL, adversary=adversary)
+    bounds = [candidate.bound for candidate in found.candidates]
+    assert bounds == sorted(bounds) and found.bound is bounds[0] and found.learner is found.candidates[0].learner
+    assert all(bound.adversary == adversary and bound <= rounds for bound in bounds)
+    for candidate in found.candidates:
+        assert candidate.learner.graph().guarantee().epsilon(1e-6).upper <= 0.5
+        assert candidate.bound == candidate.learner.regret_bound(adversary=adversary)
+        assert f"{candidate.name}: " in str(found)
+
+
+@pytest.mark.statistical
+def test_bounds_of_a_million_rounds():
+    """Hedge 1329, leader 1539, dartboard 1965; against adaptive losses Hedge with fresh draws 19,995."""
+    names = {c.name: c.bound for c in choose(rounds=10**6, experts=10, **GOAL).candidates}
+    expected = {"Hedge on noisy sums (tree)": 1329.4, "leader of noisy sums (tree)": 1538.7, "dartboard": 1965.2}
+    assert list(names)[:3] == list(expected)
+    assert [names[name] for name in expected] == pytest.approx(list(expected.values()), rel=1e-3)
+    adaptive = choose(rounds=10**6, experts=10, **GOAL, adversary="adaptive")
+    assert float(adaptive.bound) == pytest.approx(19_995, rel=1e-3)
+    assert isinstance(adaptive.learner, LazyExperts) and adaptive.learner.fake_switch_probability == 1.0
+    assert not any("dartboard" in candidate.name for candidate in adaptive.candidates)
+
+
+def test_a_group_leaves_the_prefix_sums_out_and_says_why():
+    found = choose(rounds=64, experts=2, **GOAL, group=2)
+    assert {candidate.name for candidate in found.candidates} == {
+        "dartboard",
+        "dartboard with a budget",
+        "one uniform draw",
+    }
+    assert len(found.refused) == 4 and all("one person" in why for why in found.refused.values())
+    for candidate in found.candidates:
+        assert candidate.learner.graph().guarantee(group=2).epsilon(1e-6).upper <= 0.5
+
+
+@pytest.mark.statistical
+def test_losses_that_follow_the_play_break_the_oblivious_bound_and_are_refused():
+    """The expert just played loses 1: a lazy learner keeps it, and loses in nearly every round."""
+    learner = LazyExperts.calibrated(rounds=4096, experts=4, epsilon=1.0, delta=1e-6)
+    rng, rounds, total, played = np.random.default_rng(1), learner.rounds, np.zeros(4), 0
+    lost = 0.0
+    for t in range(rounds):
+        loss = np.eye(4)[played]
+        lost += loss[played]
+        total += loss
+        keep = (1.0 - learner.fake_switch_probability) * math.exp(-learner.learning_rate * loss[played])
+        if (t + 1) % learner.batch == 0 and rng.random() >= keep:
+            weights = np.exp(-learner.learning_rate * (total - total.min()))
+            played = int(rng.choice(4, p=weights / weights.sum()))
+    assert lost - total.min() > 20 * learner.regret_bound()
+    for refused in (learner, TreeExperts.calibrated(rounds=64, experts=4, epsilon=1.0, delta=1e-6, policy="leader")):
+        with pytest.raises(InvalidArgumentError, match="adversary"):
+            refused.regret_bound(adversary="adaptive")
+    with pytest.raises(InvalidArgumentError, match="adversary"):
+        LazyExperts.calibrated(rounds=64, experts=4, **GOAL, variant="l2p", adversary="adaptive")
+
+
+def streams(rounds, experts):
+    """Coins, turns, round robin, a trap for leaders, and a late hero."""
+    t, rng = np.arange(rounds)[:, None], np.random.default_rng(3)
+    yield (rng.random((rounds, experts)) < np.linspace(0.4, 0.6, experts)).astype(float)
+    yield ((t // 20 + np.arange(experts)) % 2).astype(float)
+    yield (t % experts == np.arange(experts)).astype(float)
+    trap = ((t + np.arange(experts)) % 2).astype(float)
+    trap[0] = 0.5 * (np.arange(experts) == 0)
+    yield trap
+    hero = np.ones((rounds, experts))
+    hero[rounds // 2 :, 0] = 0.0
+    yield hero
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("rounds", "experts", "epsilon"), [(200, 2, 1.0), (300, 5, 4.0)])
+def test_no_stream_costs_more_than_the_bound(rounds, experts, epsilon):
+    """Exact regrets where there is a closed form; else 6 standard deviations of 500 runs."""
+    for candidate in choose(rounds=rounds, experts=experts, epsilon=epsilon, delta=1e-6).candidates:
+        learner = candidate.learner
+        for losses in streams(rounds, experts):
+            if isinstance(learner, TreeExperts) and learner.learning_rate is not None:
+                played = learner.simulate(losses, np.random.default_rng(4), 500).actions.astype(int)
+                found = losses[np.arange(rounds), played].sum(axis=1) - losses.sum(axis=0).min()
+                regret = found.mean() - 6 * found.std() / math.sqrt(len(found))
+            elif getattr(learner, "draw_budget", None) == 0:
+                regret = losses.mean(axis=1).sum() - losses.sum(axis=0).min()
+            else:
+                regret = learner.expected_regret(losses)
+            assert regret <= candidate.bound
+
+
+def test_a_bound_is_a_number_that_says_what_it_holds_for():
+    bound = MultiplicativeWeights(rounds=100, experts=2).regret_bound(adversary="adaptive")
+    assert bound == pytest.approx(math.sqrt(50 * math.log(2))) and bound.adversary == "adaptive" and not bound.vacuous
+    vacuous = RegretBound(200.0, rounds=100, adversary="stochastic")
+    again = pickle.loads(pickle.dumps(vacuous))
+    assert (float(again), again.adversary, again.vacuous) == (100.0, "stochastic", True)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("rounds", 1), ("experts", 1), ("epsilon", 0.0), ("delta", 0.0), ("delta", math.nan), ("adversary", "kind")],
+)
+def test_bad_arguments_are_refused(argument, value):
+    with pytest.raises(InvalidArgumentError, match=argument):
+        choose(**({"rounds": 10, "experts": 2, **GOAL} | {argument: value}))
