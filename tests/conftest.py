@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -26,7 +27,12 @@ settings.load_profile("hockeystick")
 
 
 def pytest_sessionstart() -> None:
-    """Keeps Hypothesis from mixing in constants of whichever modules tests before have imported."""
+    """Keeps Hypothesis from mixing in constants of whichever modules tests before have imported.
+
+    Programs that a shell starts in the background may ignore Ctrl-C, which some tests send to themselves.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if settings().derandomize:
         with suppress(ImportError, AttributeError):  # not in all versions
             providers: Any = importlib.import_module("hypothesis.internal.conjecture.providers")

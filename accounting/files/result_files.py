@@ -37,6 +37,8 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
                 raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
             return Path(path)  # unresolved: the target of the link /dev/stdout has no name
         target = Path(path).resolve()  # the file behind a symbolic link is replaced, not the link
+    except InvalidArgumentError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:
         reason = f"can't be written ({getattr(error, 'strerror', None) or error})"
         raise InvalidArgumentError(argument, shown, reason, "give another file") from None

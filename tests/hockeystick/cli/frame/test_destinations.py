@@ -99,6 +99,8 @@ def test_check_writable_names_the_problem(tmp_path: Path) -> None:
     ]:
         with pytest.raises(InvalidArgumentError, match="--json=.*" + said):
             check_writable("--json", path)
+    with pytest.raises(InvalidArgumentError, match="^--json='/dev/full': is not writable; give another file$"):
+        check_writable("--json", "/dev/full")
 
     assert check_writable("--json", tmp_path / "new.json") == (tmp_path / "new.json").resolve()
     assert check_writable("--json", tmp_path / "file").read_text() == ""
