@@ -125,6 +125,8 @@ class Sketch:
             most = max(abs(low), abs(high), 1e-300)
             steps = np.geomspace(_REACH * most, most, _LEVELS)
             edges = np.unique(np.concatenate([-steps[steps < -low], steps[steps < high], [low, 0.0, high]]))
+            if len(edges) < 2:
+                raise UnsupportedEventError(f"{inner} has no loss that a float tells from 0, and nothing to cut off")
             cells = pair.cells(edges)
             seen = (cells.p > 1e-300) & (cells.q > 1e-300)
             middle = (edges[1:] + edges[:-1])[seen] / 2

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from mutant_table import each_third
 
 from hockeystick.accounting import Adjacency
 from hockeystick.audits import Claim, PairsFrom, Verdict, audit, search_neighbours, sequential_audit
@@ -51,6 +52,7 @@ def unused(words: list[str], rng: Rng) -> Any:
     )
 
 
+DEEP = pytest.mark.deep
 FORMS: dict[str, Form] = {
     "a list": lambda words, rng: words,
     "a text": lambda words, rng: "We saw " + ", ".join(words) + ".",
@@ -88,7 +90,7 @@ def checked(target: Any, samples: int, **options: Any) -> Verdict:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", each_third(list(FORMS)))
 def test_a_category_that_one_data_set_never_has_is_refuted(form: str) -> None:
     """Power: the event has 57 %, of 1000 outputs, against none."""
     verdict = checked(partial(synthetic, FORMS[form]), 2000)
@@ -191,7 +193,9 @@ def response(form: Form, d: int, rng: Rng, *, epsilon: float = 1.0) -> Any:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("form", ["a list", "a text", "rows", "a frame of Arrow"])
+@pytest.mark.parametrize(
+    "form", ["a text", *(pytest.param(form, marks=DEEP) for form in ("a list", "rows", "a frame of Arrow"))]
+)
 def test_a_response_hidden_among_words_is_as_private_as_it_is(form: str) -> None:
     """False-alarm rate 1e-6 at the true epsilon of 1, and no power lost: an epsilon of 2 is refuted."""
     tight = checked(partial(response, FORMS[form]), 3000, confidence=SURE)

@@ -1,5 +1,6 @@
 """Tests of the command that runs the tier *deep*: it resumes, and fails with a test."""
 
+import ast
 import subprocess
 import sys
 
@@ -34,6 +35,15 @@ def test_every_file_with_the_mark_is_found_and_a_pattern_of_none_is_refused():
     assert deep_tests.files() and all((ROOT / file).is_file() for file in deep_tests.files())
     with pytest.raises(SystemExit):
         deep_tests.main(["--only", "no such file"])
+
+
+def test_every_helper_that_marks_deep_tests_is_known():
+    marking = set()
+    for path in (ROOT / "tests" / "helpers").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and "mark.deep" in ast.unparse(node):
+                marking.add(node.name)
+    assert set(deep_tests.WORDS[1:]) <= marking <= {*deep_tests.WORDS, "decorate", "test"}
 
 
 def test_every_test_is_in_one_tier(pytester):

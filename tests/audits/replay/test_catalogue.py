@@ -24,11 +24,12 @@ def test_no_correct_mechanism_is_convicted(case: Case) -> None:
 
 
 @pytest.mark.statistical
-def test_no_correct_learner_is_convicted() -> None:
-    found = {case.name: replayed(case, 1) for case in LEARNERS}
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.deep)])
+def test_no_correct_learner_is_convicted(every: int) -> None:
+    found = {case.name: replayed(case, 1) for case in LEARNERS[::every]}
 
     assert [str(one) for one in found.values() if one.violated] == []
-    assert sum(one.agrees for one in found.values()) > 45
+    assert sum(one.agrees for one in found.values()) > 45 / every
 
 
 @pytest.mark.parametrize("case", select(*CONVICTED), ids=lambda case: case.name)

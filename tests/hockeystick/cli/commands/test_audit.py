@@ -413,9 +413,15 @@ def test_bad_targets_are_refused(target: str, said: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("more", ["", "--sequential", "--coin-walk --samples 100", "--workers 2", "--timeout 3"])
-@pytest.mark.parametrize("end", ["raise GeneratorExit", "raise KeyboardInterrupt", "os._exit(0)", "os._exit(1)"])
-def test_a_target_that_would_end_the_program_ends_it_with_status_2(folder: Path, end: str, more: str) -> None:
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        pytest.param(more, end, marks=[pytest.mark.deep] if more and (i + j) % 4 else [])
+        for i, more in enumerate(["", "--sequential", "--coin-walk --samples 100", "--workers 2", "--timeout 3"])
+        for j, end in enumerate(["raise GeneratorExit", "raise KeyboardInterrupt", "os._exit(0)", "os._exit(1)"])
+    ],
+)
+def test_a_target_that_would_end_the_program_ends_it_with_status_2(folder: Path, more: str, end: str) -> None:
     (folder / "ends.py").write_text(f"import os\n\n\ndef f(data, rng):\n    {end}\n")
     words = ["audit", "ends:f", "--d0", "0", "--d1", "1", "--epsilon", "1", *more.split()]
     found = subprocess.run([sys.executable, "-m", "hockeystick", *words], capture_output=True, text=True, check=False)

@@ -122,8 +122,8 @@ def test_release_has_the_law_of_simulate(budget: int | None) -> None:
     ("domain", "sampler", "quadratic"),
     [
         (Box((-1.0, -0.5), (1.0, 2.0)), ExactSampler(), True),  # linear losses: in one dimension, above
-        (Ball(2, 1.5), ExactSampler(), False),
-        (Ball(2, 1.5), ExactSampler(), True),
+        pytest.param(Ball(2, 1.5), ExactSampler(), False, marks=pytest.mark.deep),
+        pytest.param(Ball(2, 1.5), ExactSampler(), True, marks=pytest.mark.deep),
         (Box((-1.0, -0.5), (1.0, 2.0)), ClosedFormSampler(), True),
     ],
 )
