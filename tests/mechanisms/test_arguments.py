@@ -54,7 +54,7 @@ PARAMETERS: list[tuple[Callable[..., Any], dict[str, Any], str, list[Any]]] = [
     (AboveThreshold.calibrated, {"threshold": 0.0, "epsilon": 1.0}, "answers", [*POSITIVE, 1.5]),
     (RandomizedResponse, {}, "epsilon", [*FINITE, -1.0]),
     (RandomizedResponse, {"epsilon": 1.0}, "categories", [*POSITIVE, 1, 2.5]),
-    (LazySwitch, COIN, "fake_switch", [*FINITE, -0.1, 1.0]),
+    (LazySwitch, COIN, "fake_switch", [*FINITE, -0.1, 1.1]),
     (LazySwitch, COIN, "normaliser", [*FINITE, -0.1]),
     (LazySwitch, COIN, "sensitivity", POSITIVE),
     (LazySwitch, {**COIN, "highest": 1.0}, "lowest", [*NEVER, INF, 1.0, 2.0]),
