@@ -134,6 +134,6 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
         "-m pytest -q -p no:cacheprovider -rs tests/project/test_docs.py \\",
         "-m pytest -q -p no:cacheprovider -rs tests/project/test_gallery.py -k audit-libraries",
-        "-m pytest -q -p no:cacheprovider -m project tests",
+        "-m pytest -q -n auto -p no:cacheprovider -m project tests",
     ]
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
