@@ -90,7 +90,7 @@ class TreeExperts(TakesLosses):
         (64,)
         >>> best = TreeExperts.calibrated(rounds=10**6, experts=10, epsilon=0.5, delta=1e-6)
         >>> round(best.regret_bound()), round(best.spread), round(best.learning_rate, 5)
-        (1329, 360, 0.00346)
+        (1330, 366, 0.00346)
     """
 
     rounds: int = field(converter=arguments.two_rounds)
@@ -123,7 +123,7 @@ class TreeExperts(TakesLosses):
         epsilon: float,
         delta: float,
         sums: Sums = "tree",
-        policy: Policy = "best",
+        policy: Policy | None = None,
         perturbation: float = 0.0,
     ) -> "TreeExperts":
         """Returns the learner with the least noise that is (ε, δ)-DP.
@@ -136,13 +136,16 @@ class TreeExperts(TakesLosses):
             sums: As for the learner.
             policy: "leader" or "hedge", with the spread and the rate of least regret bound against oblivious losses;
                 "best" for the one of the lesser bound; "adaptive hedge" for the rate of least bound against adaptive
-                losses; "bare leader" for no padding, which has no bound.
-            perturbation: As for the learner; above 0 only for the bare leader, which is then the default.
+                losses; "bare leader" for no padding, which has no bound. By default the best, or the bare leader if
+                there is a perturbation.
+            perturbation: As for the learner; above 0 only for the bare leader.
         """
         distance = _losses_sensitivity(arguments.experts(experts))
         scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta)
         bare = cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
-        return bare if perturbation else bare.following(policy)
+        if policy is None:
+            policy = "bare leader" if bare.perturbation else "best"
+        return bare.following(policy)
 
     def following(self, policy: Policy) -> "TreeExperts":
         """Returns the learner on the same sums with another policy; see :meth:`calibrated`."""
@@ -279,7 +282,8 @@ class TreeExperts(TakesLosses):
         checked, spread, rate = checked_adversary(adversary), self.spread, self.learning_rate
         shape, found = (self.rounds, self.experts), []
         if rate is not None:
-            found.append(noisy_sum_bounds.adaptive_hedge(*shape, spread or self._least_spread(), rate))
+            most = spread or math.hypot(self._least_spread(), self.perturbation)
+            found.append(noisy_sum_bounds.adaptive_hedge(*shape, most, rate))
         if checked != "adaptive" and spread is not None:
             bound = noisy_sum_bounds.leader(*shape, spread)
             found.append(bound if rate is None else noisy_sum_bounds.hedge(*shape, spread, rate))

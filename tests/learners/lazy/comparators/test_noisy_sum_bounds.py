@@ -1,6 +1,7 @@
 """Tests of the regret bounds on noisy sums, against the worst stream of two experts by dynamic programming."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hockeystick.learners.lazy.comparators.prefix_sums import largest_variance, 
 from hockeystick.mechanisms import SimulationNoise
 
 FALSE_ALARM = 1e-6
+GOAL: dict[str, Any] = {"rounds": 9, "experts": 2, "epsilon": 1.0, "delta": 1e-6}
 
 
 def worst_regret(rounds, leads):
@@ -125,8 +127,16 @@ def test_what_has_no_bound_or_no_law_is_refused():
         (lambda: TreeExperts(rounds=9, experts=2, scale=2.0, spread=2.0), "spread"),
         (lambda: TreeExperts(rounds=9, experts=2, scale=2.0, spread=9.0, perturbation=1.0), "perturbation"),
         (lambda: TreeExperts(rounds=9, experts=2, scale=2.0, learning_rate=0.0), "learning_rate"),
+        (lambda: TreeExperts.calibrated(**GOAL, policy="hedge", perturbation=1.0), "perturbation"),
         (lambda: bare.following("none"), "policy"),  # type: ignore[arg-type]
     ]:
         with pytest.raises(InvalidArgumentError, match=name):
             call()
     assert hedge.regret_bound(adversary="adaptive") >= hedge.regret_bound()
+
+
+def test_a_perturbation_is_noise_in_the_bound_against_adaptive_losses():
+    wide = TreeExperts(rounds=900, experts=2, scale=0.1, learning_rate=0.01, perturbation=9.0)
+    spread = math.hypot(TreeExperts(rounds=900, experts=2, scale=0.1)._least_spread(), 9.0)
+    assert wide.regret_bound() >= bounds.adaptive_hedge(900, 2, spread, 0.01)
+    assert TreeExperts.calibrated(**GOAL, perturbation=1.0).learning_rate is None
