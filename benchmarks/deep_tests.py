@@ -43,9 +43,9 @@ def main(argv: list[str] | None = None) -> int:
     kept = options.work / "deep_tests_that_passed.txt"
     passed = set(kept.read_text(encoding="utf-8").splitlines()) if kept.exists() else set()
     pytest = [sys.executable, "-m", "pytest", "-q", "-n", options.processes, "-p", "no:cacheprovider", "-m", "deep"]
-    failed = []
+    failed, package = [], digest(*PACKAGE)
     for number, file in enumerate(chosen, 1):
-        state = f"{file} {digest(*PACKAGE, file)}"
+        state = f"{file} {package} {digest(file)}"
         print(f"[{number}/{len(chosen)}] {file}{': passed before' if state in passed else ''}", flush=True)
         if state in passed:
             continue

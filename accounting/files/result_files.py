@@ -31,17 +31,15 @@ def check_writable(argument: str, path: str | os.PathLike[str]) -> Path:
     shown = os.fspath(path)
     try:
         found = _status(path)
-        if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-            full = stat.S_ISCHR(found.st_mode) and found.st_rdev == _FULL
-            if stat.S_ISSOCK(found.st_mode) or full or not os.access(path, os.W_OK):
-                raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
-            return Path(path)  # unresolved: the target of the link /dev/stdout has no name
         target = Path(path).resolve()  # the file behind a symbolic link is replaced, not the link
-    except InvalidArgumentError:
-        raise
     except (OSError, RuntimeError, ValueError) as error:
         reason = f"can't be written ({getattr(error, 'strerror', None) or error})"
         raise InvalidArgumentError(argument, shown, reason, "give another file") from None
+    if found is not None and not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        full = stat.S_ISCHR(found.st_mode) and found.st_rdev == _FULL
+        if stat.S_ISSOCK(found.st_mode) or full or not os.access(path, os.W_OK):
+            raise InvalidArgumentError(argument, shown, "is not writable", "give another file")
+        return Path(path)  # unresolved: the target of the link /dev/stdout has no name
     if found is not None and stat.S_ISDIR(found.st_mode):
         raise InvalidArgumentError(argument, shown, "is a folder", "give the name of a file")
     if found is not None and not os.access(target, os.W_OK):

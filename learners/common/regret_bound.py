@@ -19,7 +19,7 @@ class RegretBound(float):
     Attributes:
         adversary: The losses for which it holds: "oblivious" (fixed in advance), "adaptive" (each may depend on all
             earlier plays) or "stochastic" (independent, of one law).
-        vacuous: Whether the bound is the number of rounds, which holds for every learner.
+        rounds: The number of rounds.
 
     Example:
         >>> bound = RegretBound(12.5, rounds=100, adversary="oblivious")
@@ -28,22 +28,21 @@ class RegretBound(float):
     """
 
     adversary: Adversary
-    vacuous: bool
+    rounds: float
 
     def __new__(cls, value: float, *, rounds: float, adversary: Adversary) -> RegretBound:
         """Returns the bound, cut off at the number of rounds."""
         found = super().__new__(cls, min(float(value), float(rounds)))
-        found.adversary, found.vacuous = adversary, value >= rounds
+        found.adversary, found.rounds = adversary, rounds
         return found
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (float(self), self.adversary, self.vacuous)
+    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:  # for copies and pickles
+        return (float(self),), {"rounds": self.rounds, "adversary": self.adversary}
 
-
-def _again(value: float, adversary: Adversary, vacuous: bool) -> RegretBound:
-    found = RegretBound(value, rounds=value, adversary=adversary)
-    found.vacuous = vacuous
-    return found
+    @property
+    def vacuous(self) -> bool:
+        """Whether the bound is the number of rounds, which holds for every learner."""
+        return self >= self.rounds
 
 
 def checked_adversary(value: object) -> Adversary:

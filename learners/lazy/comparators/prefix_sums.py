@@ -1,6 +1,7 @@
 """Noisy prefix sums of losses or gradients: the only data that the followers of noisy leaders read."""
 
 import math
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -78,10 +79,15 @@ def plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGraph
     )
 
 
+@lru_cache(maxsize=16)
+def _largest_of_root(steps: int) -> float:
+    return float(square_root(steps).variances().max())
+
+
 def largest_variance(mechanism: PrefixSums) -> float:
     """Returns the largest of the variances of the prefix sums; of a tree without computing them all."""
     if isinstance(mechanism, MatrixMechanism):
-        return float(mechanism.variances().max())
+        return mechanism.scale**2 * _largest_of_root(mechanism.factorisation.steps)
     steps = mechanism.steps
     own = [1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h) for h in range(steps.bit_length())]
     # A t up to `steps` with the most noise is `steps`, or it has a binary one less and all ones below that.
