@@ -23,7 +23,7 @@ NOTHING = "(none)"
 # What an extra is for; the extras of developers (test, docs, dev) are left out.
 PURPOSE = {
     NOTHING: "accounting, mechanisms, learners, audits, the command line, the pytest plugin",
-    "secure": "releases: noise by OpenDP's exact samplers",
+    "opendp": "audits of OpenDP's measurements, and their cost here",
     "report": "results as HTML",
     "demo": "`hockeystick demo`: reports, and scikit-learn's data",
     "parallel": "audits on all cores",

@@ -71,7 +71,6 @@ class Releasable(ABC):
             records it as simulated.
 
         Raises:
-          SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
           InvalidArgumentError: the value is not valid for this mechanism, or ``ledger`` and its arguments don't fit.
           HockeystickError: the ledger refuses; see ``Ledger.record``, ``FilteredLedger.record``,
             ``DurableLedger.reserve``.

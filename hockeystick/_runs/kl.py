@@ -98,11 +98,7 @@ class Randomness:
 
     @classmethod
     def of(cls, seed: int | None, ledger: DurableLedger | None = None) -> Randomness:
-        """Returns the randomness of a simulation with a seed, or of a release for None.
-
-        Raises:
-            SecureReleaseUnavailableError: A release without the extra ``secure``.
-        """
+        """Returns the randomness of a simulation with a seed, or of a release for None."""
         if seed is None:
             entropy = np.random.SeedSequence().entropy
             return cls(np.random.default_rng(entropy), f"{entropy:#x}", ReleaseNoise(), None, ledger)

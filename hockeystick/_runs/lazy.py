@@ -21,10 +21,10 @@ from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import ClosedFormSampler, TangentSampler
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, RegressionLosses, checked_losses
 from hockeystick.learners.lazy.experts.setting import Variant
+from hockeystick.mechanisms.randomness.noise import ReleaseNoise
 
 if TYPE_CHECKING:
     from hockeystick.learners.lazy.convex.sampling.samplers import Sampler
-    from hockeystick.mechanisms.randomness.noise import Noise
 
 Progress = Callable[[str], None]
 
@@ -56,9 +56,8 @@ def run_experts(
 
     Raises:
         InvalidArgumentError: The losses or the target can't be used.
-        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
-    noise = _secure_noise() if seed is None else None
+    noise = ReleaseNoise() if seed is None else None
     rounds, experts = stream.losses.shape
     progress("calibrating")
     learner = LazyExperts.calibrated(
@@ -99,7 +98,7 @@ def run_convex(
         lipschitz: The Lipschitz constant of the losses, > 0.
         adversary: "oblivious" or "adaptive".
     """
-    noise = _secure_noise() if seed is None else None
+    noise = ReleaseNoise() if seed is None else None
     where = domain_of(domain, stream.losses.dimension, radius)
     losses = checked_losses("losses", stream.losses, rounds=stream.losses.rounds, domain=where, lipschitz=lipschitz)
     progress("calibrating")
@@ -124,13 +123,6 @@ def run_convex(
         **_played(learner, run.loss, run.regret, int(run.transcript.switched.sum()), seed),
         "best_point": run.best_point,
     }, run.actions
-
-
-def _secure_noise() -> Noise:
-    """Returns secure noise; called before the work starts, for it fails without the extra ``secure``."""
-    from hockeystick.mechanisms.randomness.noise import ReleaseNoise
-
-    return ReleaseNoise()
 
 
 def _sampler(losses: ConvexLosses, delta: float, *, secure: bool) -> Sampler:

@@ -117,7 +117,6 @@ def released(
 
     Raises:
         HockeystickError: The ledger refuses; nothing was drawn.
-        SecureReleaseUnavailableError: A release without the extra ``secure``.
     """
     noise: Noise = ReleaseNoise() if seed is None else SimulationNoise(np.random.default_rng(seed))
     return plan.release(table, noise=noise, progress=progress, **charging(ledger, "release"))

@@ -2,7 +2,7 @@
 
 For privacy, two conventions differ from scikit-learn's:
 
-* ``random_state=None`` makes a *release*, with secure noise (extra ``secure``) that is not reproducible. A seed or a
+* ``random_state=None`` makes a *release*, with secure noise that is not reproducible. A seed or a
   generator makes a simulation, which must not be published; ``simulated_`` tells them apart.
 * Bounds, classes and candidates are public parameters and are not learned from the data. The number of records is
   public too. An error about bad records depends on private data and must not be published; it never shows values.

@@ -92,7 +92,6 @@ class PrivateClassifier(sklearn_base.ClassifierMixin, PrivateEstimator):  # type
 
         Raises:
             InvalidArgumentError: A parameter is outside its domain, or the records are invalid.
-            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = self._known_classes()

@@ -99,7 +99,6 @@ class PrivateQueries(sklearn_base.DensityMixin, PrivateEstimator):  # type: igno
 
         Raises:
             InvalidArgumentError: A parameter is outside its domain, or the records are invalid.
-            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         noise, _ = self._randomness()
         known = _public_columns(self.columns)
@@ -214,7 +213,6 @@ class PrivateDivergence(PrivateEstimator):
 
         Raises:
             InvalidArgumentError: A parameter is outside its domain, or a symbol is not in the reference.
-            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.model not in ("trusted", "aggregated", "dist"):
             raise InvalidArgumentError("model", self.model, "is unknown", 'use "trusted", "aggregated" or "dist"')
@@ -324,7 +322,6 @@ class PrivateLabelDistribution(sklearn_base.DensityMixin, PrivateEstimator):  # 
         Raises:
             InvalidArgumentError: A parameter is outside its domain, or there are fewer than two labels. No label is
                 refused.
-            SecureReleaseUnavailableError: A release without the extra ``secure``.
         """
         if self.channel not in _CHANNELS:
             raise InvalidArgumentError("channel", self.channel, "is unknown", f"use one of {', '.join(_CHANNELS)}")

@@ -329,7 +329,6 @@ class DistributedKL:
         Raises:
             InvalidArgumentError: an argument is outside its domain, or the data do not fit the public plan.
             AggregationError: fewer clients of a cohort answer than the noise is calibrated for.
-            SecureReleaseUnavailableError: there is no secure source of noise.
             HockeystickError: the ledger refuses.
         """
         source, counts = check_noise(noise), self._client_counts(data)

@@ -58,7 +58,6 @@ class Sampler(ABC):
 
         Raises:
           InvalidArgumentError: ``records`` does not fit the sampler, or ``noise`` is not a source of noise.
-          SecureReleaseUnavailableError: there is no secure source of noise.
         """
 
     @abstractmethod
@@ -320,11 +319,7 @@ class FixedBatches:
             raise InvalidArgumentError("batches", self.batches, f"is more than population={self.population}")
 
     def draw(self, *, noise: Noise | None = None) -> tuple[Indices, ...]:
-        """Returns the sorted indices of every batch.
-
-        Raises:
-          SecureReleaseUnavailableError: the order is random, and there is no secure source of noise.
-        """
+        """Returns the sorted indices of every batch."""
         given = np.arange(_listed(self.population, "population"))
         order = given if self.order == "given" else _permutation(self.population, check_noise(noise))
         return tuple(np.sort(part) for part in np.array_split(order, self.batches))

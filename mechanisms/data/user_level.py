@@ -213,7 +213,6 @@ class UserSample:
 
         Raises:
           InvalidDataError: ``persons`` is not a list of names or numbers.
-          SecureReleaseUnavailableError: there is no secure source of noise.
         """
         numbers, source = person_numbers(persons), check_noise(noise)
         joined = PoissonSample(self.probability).draw(int(numbers.max(initial=-1)) + 1, noise=source)

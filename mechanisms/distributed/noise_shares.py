@@ -63,7 +63,6 @@ class NoiseShares(ABC):
 
         Raises:
           InvalidArgumentError: ``count`` is not an integer ≥ 0, or ``noise`` is not a source of noise.
-          SecureReleaseUnavailableError: ``noise`` is None, and there is no secure source of noise.
         """
 
     @abstractmethod

@@ -143,7 +143,6 @@ class LazySampler:
         The cost is that of one walk: if two walks continue from the same state, only one may be published.
 
         Raises:
-          SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
           InvalidArgumentError: the state does not belong to this plan.
         """
         _check_state(self, state)

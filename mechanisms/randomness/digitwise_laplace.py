@@ -37,10 +37,30 @@ LARGEST_SCALE = 2.0**52
 _WIDTH = 8  # binary digits in one digit
 _BLOCK = 2**20  # draws made at a time
 _REACH = 45.0  # scales; a larger draw is as improbable as a tie of 64 bits
-_GIVEN_UP = 1536  # bits of U after which a comparison is given up
+GIVEN_UP = 1536  # bits of U after which a comparison is given up
 _FARTHEST = 2**62
 _GUARD = 60  # decimal digits of a sum beyond those asked for
 _LOST = 30  # of these digits are lost to cancellation at most: scales are below 2^52
+
+
+def scaled_floors(bits: int, shares: Callable[[], tuple[list[Decimal], Decimal]]) -> list[int]:
+    """Returns ⌊2^bits · share⌋, exactly, for irrational shares in (0, 1).
+
+    Args:
+      bits: the number of binary digits.
+      shares: computes the shares in the current decimal context, with a loss of at most 30 digits, and a further error.
+    """
+    precision = math.ceil(bits * math.log10(2)) + _GUARD
+    while True:
+        with decimal.localcontext(decimal.Context(prec=precision, Emin=-(10**15), Emax=10**15, traps=[])):
+            found, more = shares()
+            error = (Decimal(1).scaleb(_LOST - precision) + more) * (1 << bits)
+            low, high = ([math.floor(part * (1 << bits) + side * error) for part in found] for side in (-1, 1))
+        last = (1 << bits) - 1
+        low, high = [max(0, part) for part in low], [min(part, last) for part in high]
+        if low == high:  # this ends: the shares are irrational
+            return low
+        precision *= 2
 
 
 @frozen(eq=False, slots=False)
@@ -63,19 +83,15 @@ class Digit:
         """Returns ⌊2^bits · P(digit ≤ k)⌋, exactly, for k below the greatest digit."""
         if self.last and (k + 1) * self.weight > bits * self.scale:  # e^(−x) is below 2^-bits
             return (1 << bits) - 1
-        precision = math.ceil(bits * math.log10(2)) + _GUARD
-        while True:
-            with decimal.localcontext(decimal.Context(prec=precision, Emin=-(10**15), Emax=10**15, traps=[])):
-                rate = Decimal(self.weight * self.scale.denominator) / self.scale.numerator
-                share = 1 - (-(k + 1) * rate).exp()
-                if not self.last:
-                    share /= 1 - (-self.size * rate).exp()
-                middle = share * (1 << bits)
-                error = Decimal(1 << bits).scaleb(_LOST - precision)
-                low, high = (math.floor(end) for end in (middle - error, middle + error))
-            if low == high:  # this ends: the share is irrational
-                return low
-            precision *= 2
+
+        def shares() -> tuple[list[Decimal], Decimal]:
+            rate = Decimal(self.weight * self.scale.denominator) / self.scale.numerator
+            share = 1 - (-(k + 1) * rate).exp()
+            if not self.last:
+                share /= 1 - (-self.size * rate).exp()
+            return [share], Decimal(0)
+
+        return scaled_floors(bits, shares)[0]
 
     @cached_property
     def sums(self) -> list[int]:
@@ -99,7 +115,7 @@ class Digit:
     def _settled(self, word: int, words: Words) -> int:
         """Returns the position of U among the sums that share its first 64 bits."""
         low, high, bits = bisect_left(self.sums, word), bisect_right(self.sums, word), 64
-        while low < high and bits < _GIVEN_UP:
+        while low < high and bits < GIVEN_UP:
             word, bits = word << 64 | int(words(1)[0]), bits + 64
             sums = [self.running_sum(k, bits) for k in range(low, high)]
             low, high = low + bisect_left(sums, word), low + bisect_right(sums, word)

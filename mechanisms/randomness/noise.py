@@ -2,20 +2,17 @@
 
 Both draw whole numbers and coins, never floats. A release rounds its value to a grid and adds whole multiples of the
 grid's step, so that the low bits of the output are noise too; otherwise they leak the value (Mironov 2012).
-``ReleaseNoise`` takes all bits from the operating system, makes exact discrete Laplace noise from them, and uses
-OpenDP's proven sampler for discrete Gaussian noise; it has no seed. ``SimulationNoise`` runs the same code with a
-seeded generator: anyone who knows the seed can subtract its noise, so the output is not a release, and it is recorded
-as simulated.
+``ReleaseNoise`` takes all bits from the operating system and makes exact discrete Laplace and discrete Gaussian noise
+from them; it has no seed. ``SimulationNoise`` has one: anyone who knows the seed can subtract the noise, so the output
+is not a release, and it is recorded as simulated.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from attrs import field, frozen
@@ -23,6 +20,7 @@ from numpy.typing import NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, validate
 from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.cellwise_gaussian import gaussian_cells
 from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE, geometric_digits
 from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, IntegerLaw
 
@@ -32,12 +30,12 @@ _OF_64_BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random
 
 
 class SecureReleaseUnavailableError(HockeystickError):
-    """A release was requested, but no secure source of noise is available.
+    """A release was requested of a mechanism that can only simulate.
 
     Noise computed in floating point leaks the value through its low bits (Mironov 2012), and the noise of a seedable
     generator can be subtracted again; neither is ever used as a substitute.
 
-    See ``ReleaseNoise``, which raises it where the extra ``secure`` is not installed.
+    See ``ForGroups``, which raises it for a mechanism of your own without a ``release``.
     """
 
 
@@ -116,10 +114,7 @@ def _scale(value: float) -> float:
 
 @frozen
 class ReleaseNoise(_FromWords):
-    """Secure noise for releases, from the random bits of the operating system and of OpenDP. It can't be seeded.
-
-    Raises:
-      SecureReleaseUnavailableError: OpenDP (0.15 or later) is not installed.
+    """Secure noise for releases, from the random bits of the operating system. It can't be seeded.
 
     Example:
       >>> from hockeystick.mechanisms import Laplace, ReleaseNoise
@@ -128,9 +123,6 @@ class ReleaseNoise(_FromWords):
       >>> ReleaseNoise().simulated  # doctest: +SKIP
       False
     """
-
-    def __attrs_post_init__(self) -> None:
-        _opendp()
 
     @property
     def simulated(self) -> bool:
@@ -142,8 +134,8 @@ class ReleaseNoise(_FromWords):
         return geometric_digits(scale).draw(self._words, arguments.array_length("count", count))
 
     def gaussian(self, scale: float, count: int) -> NDArray[np.int64]:
-        """Returns discrete Gaussian draws of OpenDP's sampler, P(k) ∝ e^(−k²/(2·scale²))."""
-        return _opendp_gaussian(_scale(scale), arguments.array_length("count", count))
+        """Returns exact discrete Gaussian draws, P(k) ∝ e^(−k²/(2·scale²))."""
+        return gaussian_cells(scale).draw(self._words, arguments.array_length("count", count))
 
     def _words(self, count: int) -> NDArray[np.uint64]:
         return np.frombuffer(bytearray(os.urandom(8 * count)), dtype=np.uint64)
@@ -211,7 +203,6 @@ def check_noise(noise: Noise | None) -> Noise:
     """Returns ``noise``, or a ``ReleaseNoise`` for None.
 
     Raises:
-      SecureReleaseUnavailableError: ``noise`` is None, and OpenDP is not installed.
       InvalidArgumentError: ``noise`` is not a source of noise.
     """
     if noise is None:
@@ -223,31 +214,3 @@ def check_noise(noise: Noise | None) -> Noise:
             "noise", noise, "is not a source of noise", "leave it out, or give SimulationNoise(1)"
         )
     return noise
-
-
-@lru_cache(maxsize=1)
-def _opendp() -> Any:
-    try:
-        import opendp.prelude as dp
-    except ImportError as error:
-        raise SecureReleaseUnavailableError(
-            "release: no secure source of noise is installed, and floating-point noise from a seedable generator is "
-            "never a release; install it by pip install 'hockeystick[secure]'. For audits and experiments use "
-            "simulate(value, rng, runs), or release(value, noise=SimulationNoise(seed))"
-        ) from error
-    dp.enable_features("contrib")  # global to the process; enables the samplers that are proven on paper
-    return dp
-
-
-@lru_cache(maxsize=64)
-def _measurement(scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
-    dp = _opendp()
-    domain, metric = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="i64")
-    made: Callable[[NDArray[np.int64]], list[int]] = dp.m.make_gaussian(domain, metric, scale)
-    return made
-
-
-def _opendp_gaussian(scale: float, count: int) -> NDArray[np.int64]:
-    if count == 0:
-        return np.zeros(0, dtype=np.int64)
-    return np.array(_measurement(scale)(np.zeros(count, dtype=np.int64)), dtype=np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from hockeystick.accounting import AccountantGraph, DurableLedger, FilteredLedge
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PureFilter
 from hockeystick.accounting.graph.drawing.mermaid import to_mermaid
 from hockeystick.accounting.graph.plan_refinement import RefinementError
-from hockeystick.mechanisms import Gaussian, Laplace, SecureReleaseUnavailableError, SimulationNoise
+from hockeystick.mechanisms import Gaussian, Laplace, SimulationNoise
 from hockeystick.mechanisms.randomness import noise
 from hockeystick.mechanisms.release import Releasable
 
@@ -65,20 +64,6 @@ def test_a_refusal_records_and_draws_nothing(value: Any, arguments: dict[str, An
     with pytest.raises(error):
         Watched(ledger, seen).release(value, ledger=ledger, **{"noise": SimulationNoise(1), **arguments})
     assert seen == [] and ledger.recorded("count") == 0
-
-
-def test_without_the_extra_nothing_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    noise._opendp.cache_clear()
-    ledger = Ledger(PLAN)
-    try:
-        with pytest.raises(SecureReleaseUnavailableError, match=r"hockeystick\[secure\].*simulate\(") as caught:
-            Laplace(2.0).release(3, ledger=ledger, name="count")
-        assert "\n" not in str(caught.value) and ledger.recorded("count") == 0
-        assert isinstance(Laplace(2.0).release(3, noise=SimulationNoise(1)), float)
-    finally:
-        noise._opendp.cache_clear()
 
 
 def test_a_plan_a_filter_and_a_file_are_charged(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def kl_command(**given: Any) -> int:
     The private records are a table with one record per line, or with a column 'count' of records that share a client
     and a symbol. The symbol of each record is protected or, with --group, all symbols of a client. The clients' names
     and their numbers of records (per window) are public. By default this is a simulation, which the seed makes
-    reproducible and which must not be published; --release needs the extra hockeystick[secure].
+    reproducible and which must not be published; --release draws secure noise.
 
     With --window-column a trusted server publishes for each window an estimate with a confidence interval, and whether
     it is above --threshold. With --alarms it publishes only the windows above the threshold, and only alarms use up

@@ -133,7 +133,7 @@ def release_command(**given: Any) -> int:
     too, not the least and largest value of the records; values beyond them are clipped. --sigma is an assumption about
     the records: the error bound depends on it, the privacy guarantee does not.
 
-    By default this is a release that may be published, and needs the extra hockeystick[secure]. Each release costs its
+    By default this is a release that may be published. Each release costs its
     ε; a --ledger records it, or refuses it if the budget is spent. Synthetic records and further answers are free.
 
     \b

@@ -126,7 +126,7 @@ def lazy_experts(**given: Any) -> int:
     Each round has the losses of one person, one number in [0, 1] per expert. The learner is calibrated to (ε, δ)
     through its accountant graph and then runs. The report shows its certified ε, the printed formula for the same
     parameters, its loss and its regret. By default this is a simulation, which must not be published, because the seed
-    reveals its noise. --release needs the extra hockeystick[secure] and gives the actions (--actions), but not the
+    reveals its noise. --release draws secure noise and gives the actions (--actions), but not the
     loss, which the guarantee does not cover. --plan runs nothing and certifies the learner with given parameters.
 
     \b

@@ -115,7 +115,6 @@ class Channel(ABC):
 
         Raises:
             InvalidArgumentError: another context, an unknown candidate, or an exchange of labels without a table.
-            SecureReleaseUnavailableError: no secure source of noise is available.
         """
 
     @abstractmethod

@@ -186,9 +186,6 @@ class DriftMonitor(Watch):
             noise: ``SimulationNoise`` runs it repeatably; the output is then not a release.
             ledger: An additional ledger that each look is charged to as "look"; a ``DurableLedger`` survives crashes.
             reads: The sources that a look reads, for a ``FilteredLedger``.
-
-        Raises:
-            SecureReleaseUnavailableError: there is no secure source of noise.
         """
         return MonitorSession(self, check_noise(noise), ledger, reads)
 

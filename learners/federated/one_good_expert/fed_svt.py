@@ -254,7 +254,6 @@ class FedSVT(SVTSetting):
         Raises:
             InvalidArgumentError: invalid losses. An array is checked before anything is recorded; an invalid block of
                 an iterable ends the run, and the charge remains.
-            SecureReleaseUnavailableError: no secure source of noise is available.
             HockeystickError: the ledger refuses.
         """
         return release(self, losses, ledger=ledger, name=name, reads=reads, noise=noise)

@@ -81,7 +81,6 @@ def start(
         noise: None for secure noise; ``SimulationNoise`` for a simulation, which is recorded as such.
 
     Raises:
-        SecureReleaseUnavailableError: secure noise is not installed (the extra ``secure``).
         InvalidArgumentError: the noise does not suit the learner's sampler or domain, or the arguments do not suit the
             ledger.
         UnsupportedEventError: the sampler has no certificate.
@@ -116,7 +115,6 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
     Raises:
         InvalidArgumentError: the checkpoint is malformed, was changed, belongs to another version or another learner,
             or its noise is of the other kind.
-        SecureReleaseUnavailableError: secure noise is not installed (the extra ``secure``).
     """
     source = check_noise(noise)
     setting = StreamSetting.of(learner, source)

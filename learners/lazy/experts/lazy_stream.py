@@ -197,11 +197,10 @@ def start(
         ledger: Records the learner's ``event()`` under ``name``; see ``Laplace.release``.
         name: The run's name in the ledger.
         reads: The sources that the run reads, for a ``FilteredLedger``.
-        noise: None for secure noise (the extra ``secure``); ``SimulationNoise`` for reproducible runs, which are not
+        noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not
             releases.
 
     Raises:
-        SecureReleaseUnavailableError: there is no secure source of noise.
         HockeystickError: the ledger refuses.
     """
     source = check_noise(noise)
@@ -222,7 +221,6 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
     """Continues the run that ``LazyStream.checkpoint`` saved; its cost was recorded at its start.
 
     Raises:
-        SecureReleaseUnavailableError: there is no secure source of noise.
         InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
             to noise of the other kind.
     """

@@ -276,7 +276,6 @@ class SubsampledNet:
 
         Raises:
             InvalidArgumentError: as for ``simulate``, or ``metropolis_steps`` is given.
-            SecureReleaseUnavailableError: there is no secure source of noise.
         """
         self._check_exact("release")
         records, source = self._checked(data), check_noise(noise)

@@ -194,9 +194,6 @@ class ThresholdNet:
 
         Args:
             noise: The source of all randomness; default: secure.
-
-        Raises:
-            SecureReleaseUnavailableError: there is no secure source of noise.
         """
         source, levels = check_noise(noise), self._levels()
         while True:

@@ -255,7 +255,6 @@ class QueryRelease:
 
         Raises:
             InvalidDataError: there are not n records, or a value is not a number.
-            SecureReleaseUnavailableError: there is no secure source of noise (the extra ``secure``).
         """
         points = self.points(table)
         found = self.learner.release(points, ledger=ledger, name=name, reads=reads, noise=noise, progress=progress)

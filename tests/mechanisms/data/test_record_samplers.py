@@ -100,7 +100,6 @@ class TestLaw:
         assert fits(np.bincount([bits(d) for d in drawn], minlength=2**records), law)
 
     def test_securely_drawn_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
-        pytest.importorskip("opendp")
         noise = ReleaseNoise()
         counts = np.bincount([bits(sampler.draw(records, noise=noise)) for _ in range(1500)], minlength=2**records)
         assert fits(counts, exact_law(sampler, records))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
@@ -19,8 +17,8 @@ from numpy.typing import NDArray
 from samples import chi_square
 from scipy import stats
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger, PureDP
-from hockeystick.mechanisms import Laplace, Noise, ReleaseNoise, SecureReleaseUnavailableError, SimulationNoise
+from hockeystick.accounting import InvalidArgumentError, PureDP
+from hockeystick.mechanisms import Noise, ReleaseNoise, SimulationNoise
 from hockeystick.mechanisms.randomness import noise as noise_module
 from hockeystick.mechanisms.randomness.digitwise_laplace import LARGEST_SCALE
 from hockeystick.mechanisms.randomness.integer_laws import DiscreteGaussianLaw, SkellamLaw
@@ -182,41 +180,6 @@ def test_simulated_noise_repeats_and_release_noise_has_no_seed() -> None:
     first = ReleaseNoise().gaussian(100.0, 20)
     np.random.seed(3)
     assert not np.array_equal(first, ReleaseNoise().gaussian(100.0, 20))
-
-
-@pytest.fixture
-def without_opendp(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    noise_module._opendp.cache_clear()
-    yield
-    noise_module._opendp.cache_clear()
-
-
-@pytest.mark.usefixtures("without_opendp")
-def test_without_opendp_a_release_is_refused_without_a_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object) -> Any:
-        raise AssertionError("something was drawn")
-
-    monkeypatch.setattr(os, "urandom", never)
-    monkeypatch.setattr(np.random, "default_rng", never)
-    mechanism = Laplace(1.0)
-    plan = AccountantGraph().source("data").release("count", mechanism.event(), reads=["data"])
-    ledger = Ledger(plan)
-    with pytest.raises(SecureReleaseUnavailableError, match=r"pip install 'hockeystick\[secure\]'"):
-        ReleaseNoise()
-    with pytest.raises(SecureReleaseUnavailableError):
-        check_noise(None)
-    for refused in (lambda: mechanism.release(1.0), lambda: mechanism.release(1.0, ledger=ledger, name="count")):
-        with pytest.raises(SecureReleaseUnavailableError):
-            refused()
-    assert ledger.recorded("count") == 0
-
-
-@pytest.mark.usefixtures("without_opendp")
-def test_without_opendp_simulation_goes_on() -> None:
-    assert Laplace(1.0).simulate(0.0, np.random.default_rng(1), 3).shape == (3,)
-    assert isinstance(Laplace(1.0).release(0.0, noise=SimulationNoise(1)), float)
 
 
 # Bad input

@@ -163,7 +163,6 @@ class TestRelease:
 
     @pytest.mark.statistical
     def test_secure_noise_gives_the_same_law(self) -> None:
-        pytest.importorskip("opendp")
         mechanism, noise, runs = ExponentialMechanism(1.5), ReleaseNoise(), 1500
         chosen = np.bincount([mechanism.release(SCORES, noise=noise) for _ in range(runs)], minlength=len(SCORES))
         assert stats.chisquare(chosen, runs * special.softmax(SCORES / 1.5)).pvalue > FALSE_ALARM

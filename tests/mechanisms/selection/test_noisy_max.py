@@ -242,7 +242,6 @@ def test_law_of_the_released_draw_by_enumeration(noise: str, depth: int, monkeyp
 
 @pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
-    pytest.importorskip("opendp")
     source = ReleaseNoise()
     for noise in NOISES:
         seen = np.bincount([NoisyMax(1.5, noise).release(SCORES, noise=source) for _ in range(800)], minlength=5)

@@ -98,7 +98,6 @@ def test_released_choices_follow_the_law(digits: int, monkeypatch: pytest.Monkey
 
 @pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
-    pytest.importorskip("opendp")
     seen = counts(PermuteAndFlip(1.5), ReleaseNoise(), 1500)
     assert stats.chisquare(seen, 1500 * by_procedure(SCORES, 1.5)).pvalue > FALSE_ALARM
 

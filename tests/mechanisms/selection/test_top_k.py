@@ -65,7 +65,6 @@ def test_released_choices_follow_the_law(digits: int, k: int, monkeypatch: pytes
 
 @pytest.mark.statistical
 def test_secure_noise_gives_the_same_law() -> None:
-    pytest.importorskip("opendp")
     noise, mechanism = ReleaseNoise(), TopK(1.5, k=2)
     assert fit([mechanism.release(SCORES, noise=noise) for _ in range(800)], 1.5, 2) > FALSE_ALARM
 

@@ -182,7 +182,6 @@ class TestLaw:
         np.testing.assert_allclose(rows, batch, atol=1e-9)
 
     def test_secure_noise_has_the_stated_law(self) -> None:
-        pytest.importorskip("opendp")
         mechanism = MatrixMechanism(square_root(4, band=3), 2.0)
         white = whitened(mechanism, mechanism.release(np.zeros((4, 800))).T)
         assert stats.kstest(white.ravel(), "norm").pvalue > FALSE_ALARM

@@ -281,7 +281,6 @@ class TestLaw:
         assert stats.kstest((white**2).sum(axis=1), stats.chi2(6).cdf).pvalue > FALSE_ALARM
 
     def test_secure_noise_has_the_stated_law(self) -> None:
-        pytest.importorskip("opendp")
         mechanism = TreeAggregation(4, 2.0, estimate="below")
         errors = mechanism.release(np.zeros((4, 800))).T
         assert stats.kstest(whitened(mechanism, errors).ravel(), "norm").pvalue > FALSE_ALARM

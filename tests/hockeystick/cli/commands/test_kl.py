@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from command_line import assert_refused
 
-import hockeystick.mechanisms.randomness.noise
 from hockeystick._files.symbol_tables import read_records, read_reference
 from hockeystick._runs.kl import Randomness, bits
 from hockeystick.accounting import Adjacency, DurableLedger, PureFilter, RDPFilter
@@ -211,14 +210,6 @@ def test_a_release_is_charged_to_a_ledger(tables: list[str], tmp_path: Path) -> 
     DurableLedger.create(tmp_path / "other.db", PureFilter(3.0))
     assert_refused(run(*tables, *TARGET, "--release", "--ledger", str(tmp_path / "other.db")), "replace-one")
     assert ledger.charges() == before
-
-
-def test_a_release_needs_secure_noise(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> None:
-        raise hockeystick.mechanisms.randomness.noise.SecureReleaseUnavailableError("pip install 'hockeystick[secure]'")
-
-    monkeypatch.setattr("hockeystick.mechanisms.randomness.noise._opendp", missing)
-    assert_refused(run(*tables, *TARGET, "--release"), "hockeystick[secure]")
 
 
 def test_the_seed_of_the_coins_repeats_them(tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from command_line import assert_refused, strict_json
 
-import hockeystick.mechanisms.randomness.noise
 from hockeystick._runs.bundled_data import DATA, classifier_errors, logistic_losses
 from hockeystick.accounting import Adjacency, DurableLedger, RDPFilter
 from hockeystick.learners import LazyConvex, LazyExperts
@@ -386,21 +385,6 @@ def test_a_release_of_points(tmp_path: Path, ready: None) -> None:
     found = result_of(*args, str(tmp_path / "x.npy"))
     assert found["best_point"] is found["loss"] is found["best_point_loss"] is None
     assert np.load(tmp_path / "x.npy").shape == (20, 1)
-
-
-@pytest.mark.parametrize("learner", ["lazy-experts", "lazy-convex"])
-def test_a_release_needs_its_extra(learner: str, losses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    hockeystick.mechanisms.randomness.noise._opendp.cache_clear()
-    try:
-        result = run(learner, "--losses", str(losses), "--lipschitz", "2", *TARGET, "--release")
-        if learner == "lazy-experts":
-            result = run(learner, "--losses", str(losses), *TARGET, "--release")
-        assert_refused(result, "hockeystick[secure]")
-        assert "calibrating" not in result.stderr  # refused before any work
-    finally:
-        hockeystick.mechanisms.randomness.noise._opendp.cache_clear()
 
 
 # --- the rest --------------------------------------------------------------------------------------------------------

@@ -159,7 +159,6 @@ def test_a_published_answer_is_drawn_once():
 
 
 def test_secure_noise_is_taken():
-    pytest.importorskip("opendp")
     one = FedStoch(setting=setting(), rounds=63, experts=4)
     transport = InProcess([one.client(np.full((63, 4), 0.5), ReleaseNoise()) for _ in range(3)])
     outcome = conduct(one.server(), transport, clients=3)

@@ -42,11 +42,9 @@ from hockeystick.learners.lazy.convex.stream_setting import StreamSetting
 from hockeystick.mechanisms import (
     LazyWalk,
     ReleaseNoise,
-    SecureReleaseUnavailableError,
     SimulationNoise,
     StreamHaltedError,
 )
-from hockeystick.mechanisms.randomness import noise
 
 FALSE_ALARM = 1e-6
 
@@ -563,7 +561,6 @@ def test_streams_are_neither_copied_nor_pickled_and_hold_no_generator() -> None:
 
 
 def test_secure_noise_publishes() -> None:
-    pytest.importorskip("opendp")
     for domain in (Box.cube(2, 1.0), Ball(2, 1.0)):
         learner, losses = _learner(6, 2, domain=domain), _linear(6, 2)
         found = release(learner, losses)
@@ -579,24 +576,7 @@ def test_secure_noise_publishes() -> None:
             resume(_learner(), _saved())
 
 
-def test_without_the_extra_nothing_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opendp", None)
-    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    noise._opendp.cache_clear()
-    try:
-        for refused in (
-            lambda: start(_learner()),
-            lambda: release(_learner(), _linear(6)),
-            lambda: resume(_learner(), _saved()),
-        ):
-            with pytest.raises(SecureReleaseUnavailableError, match=r"hockeystick\[secure\]"):
-                refused()
-    finally:
-        noise._opendp.cache_clear()
-
-
 def test_floating_point_is_never_published() -> None:
-    pytest.importorskip("opendp")
     for sampler in (ClosedFormSampler(), TangentSampler(), ProximalSampler(1e-6)):
         with pytest.raises(InvalidArgumentError, match=r"not fit for release.*ExactSampler\(\)"):
             start(_learner(sampler=sampler))

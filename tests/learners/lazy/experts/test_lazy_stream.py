@@ -202,7 +202,6 @@ def test_bad_losses_are_found_before_the_charge():
 
 
 def test_secure_noise_plays_and_is_not_marked_as_a_simulation():
-    pytest.importorskip("opendp", reason="the extra secure is not installed")
     given = learner(rounds=20)
     found = given.release(np.random.default_rng(1).random((20, 2)))
     assert not found.simulated and found.actions.shape == (20,)
@@ -291,7 +290,6 @@ def test_the_state_of_another_learner_is_refused(changed):
 
 
 def test_a_simulation_stays_one():
-    pytest.importorskip("opendp", reason="the extra secure is not installed")
     simulated, secure = learner().start(noise=SimulationNoise(1)), learner().start()
     with pytest.raises(InvalidArgumentError, match="simulated"):
         learner().resume(simulated.checkpoint())

@@ -190,7 +190,6 @@ def test_a_release_is_recorded_before_it_is_drawn(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_secure_release_has_no_seed() -> None:
-    pytest.importorskip("opendp")
     for concepts in (Thresholds(), Intervals()):
         assert not net(concepts).release(np.linspace(0, 1, 6)).simulated
 

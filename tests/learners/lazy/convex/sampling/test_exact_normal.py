@@ -250,7 +250,6 @@ def test_points_lie_on_the_lattice_and_in_the_domain() -> None:
 
 
 def test_same_noise_same_draw_and_secure_noise_draws() -> None:
-    pytest.importorskip("opendp")
     arguments = Ball(3, 1.0), Fraction(4), [Fraction(1), Fraction(9), Fraction(-3)], UNIT
     one, other = (exact_draw(*arguments, SimulationNoise(6)) for _ in range(2))
     assert one == other

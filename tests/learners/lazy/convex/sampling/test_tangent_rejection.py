@@ -189,7 +189,6 @@ def _learner(**more: object) -> LazyConvex:
 
 
 def test_streams_of_regression_losses_are_released() -> None:
-    pytest.importorskip("opendp")
     learner, losses = _learner(), _losses("logistic", 2, 8)
     found = release(learner, losses)
     assert not found.simulated and learner.domain.contains(found.actions).all()
