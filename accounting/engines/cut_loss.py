@@ -40,6 +40,7 @@ from hockeystick.accounting.losses.dominating_pairs import (
     DominatingPair,
     GaussianPair,
 )
+from hockeystick.accounting.losses.loss_grid import DENSE, last_edge
 from hockeystick.accounting.losses.normal_mixtures import ORIGIN, MixturePair, NormalMixture
 from hockeystick.accounting.numerics.directed_rounding import U
 
@@ -58,6 +59,8 @@ _FEW_CELLS = 2.0**19
 _MANY_CELLS = 2.0**17
 _COARSER = 3  # powers of 2
 _HEAVY = 0.1
+_REPEATED = 1000  # losses in all
+_MOST_STEPS = 2.0**32  # of a sparse law
 _SHORT = 2.0**15  # cells, with which the law is had in a tenth of a second
 _TRIES = 5
 _NEAR_TOP = 16  # cells: on a grid the other losses fall by more than they do
@@ -242,7 +245,7 @@ class Sketch:
             low, high = (middle, high) if self.log_delta(middle, log_delta) > log_delta else (low, middle)
         return high
 
-    def added(self, tilt: float, level: float) -> Callable[[float], float]:
+    def added(self, tilt: float, level: float, sparse: bool = False) -> Callable[[float], float]:
         """Returns what a grid of a step adds to ε: of a loss l in a cell of width h splitting makes a variance ≤ |l|·h.
 
         Between grid points δ is interpolated, which moves ε by h²·tilt/8 at most.
@@ -256,14 +259,17 @@ class Sketch:
             weights.append((count, w / w.sum(), np.abs(losses)))
 
         def spent(h: float) -> float:
-            split = sum(n * float(w @ np.minimum(h * h / 6, x * h)) for n, w, x in weights)
+            split = 0.0
+            for n, w, x in weights:
+                width = np.maximum(h, x / (DENSE / 2)) if sparse else h
+                split += n * float(w @ np.minimum(width * width / 6, x * width))
             return (split + h * h / 4) * (1 + tilt) / 2
 
         return spent
 
-    def step(self, tilt: float, epsilon: float, level: float) -> float:
+    def step(self, tilt: float, epsilon: float, level: float, sparse: bool = False) -> float:
         """Returns a grid that adds little to ε."""
-        low, high, spent = 1e-12 * epsilon, 0.5 / tilt, self.added(tilt, level)
+        low, high, spent = 1e-12 * epsilon, 0.5 / tilt, self.added(tilt, level, sparse)
         while high / low > 1.05:
             middle = math.sqrt(low * high)
             low, high = (middle, high) if spent(middle) < _AIM * epsilon else (low, middle)
@@ -293,13 +299,15 @@ class Plan:
     ends: list[tuple[float, float]]
     step: float
     excess: float
+    sparse: float | None = None  # the step of a sparse law
 
 
-def plan(event: PrivacyEvent, epsilon: float, log_delta: float, *, of_delta: float = 0.0) -> Plan:
+def plan(event: PrivacyEvent, epsilon: float, log_delta: float, *, of_delta: float = 0.0, sparse: bool = False) -> Plan:
     """Returns a plan; any would give sound bounds.
 
     Args:
       of_delta: the grid may move ε by that many times what moves δ by e, where this is more than ε.
+      sparse: with a sparse law, where that is likely to take much less time.
 
     Raises:
       UnsupportedEventError: a part is not a mixture of normals.
@@ -322,13 +330,24 @@ def plan(event: PrivacyEvent, epsilon: float, log_delta: float, *, of_delta: flo
         count * (RATIO_ERROR * max(abs(low), high) if pair.rises(step) else RATIO_ERROR + 8 * U)
         for (pair, count, *_), (low, high) in zip(rough.parts, ends, strict=True)
     )
-    return Plan(margin, level, tilt, ends, step, _AIM * (step / fine) ** 2 + drift / epsilon)
+    excess, wide = _AIM * (step / fine) ** 2 + drift / epsilon, None
+    if sparse and _is_repeated(rough, max(widths), step, tilt, level):
+        wide = rough.step(tilt, max(epsilon, of_delta / tilt), level, True)
+        wide, excess = (wide, _AIM + drift / epsilon) if max(widths) < _MOST_STEPS * wide else (None, excess)
+    return Plan(margin, level, tilt, ends, step, excess, wide)
+
+
+def _is_repeated(rough: Sketch, width: float, step: float, tilt: float, level: float) -> bool:
+    """Whether few frequencies of the total loss are likely to matter, and a law on all steps would be large."""
+    _, _, variance = rough.cumulant(tilt, level)
+    wide = max(width, _SPREADS * math.sqrt(variance))
+    return sum(count for _, count, *_ in rough.parts) >= _REPEATED and wide > _MANY_CELLS * step
 
 
 @lru_cache(maxsize=1)
-def _law(event: PrivacyEvent, step: float, upper: bool) -> Law:
+def _law(event: PrivacyEvent, step: float, upper: bool, sparse: bool) -> Law:
     """The law of the losses left; a closer guess has the same one where the grid is as fine as it may be."""
-    return Law(event, step, upper)
+    return Law(event, step, upper, sparse)
 
 
 class CutLaw:
@@ -336,9 +355,9 @@ class CutLaw:
 
     def __init__(self, event: PrivacyEvent, planned: Plan, upper: bool, coarser: int) -> None:
         self.upper, self.margin, self.tilt = upper, planned.margin, planned.tilt
-        self.step = 2.0**coarser * planned.step
+        self.step = 2.0**coarser * (planned.sparse or planned.step)
         parts = [(Cut(inner, *end), count) for (inner, count), end in zip(parts_of(event), planned.ends, strict=True)]
-        self.law = _law(Composed(tuple(parts)), self.step, upper)
+        self.law = _law(Composed(tuple(parts)), self.step, upper, planned.sparse is not None)
         pairs = [(pair, count, *end) for (pair, count, *_), end in zip(sketch(event).parts, planned.ends, strict=True)]
         self._count_above(pairs, planned.level)
         if upper and self.q_above > 0.0:
@@ -357,7 +376,7 @@ class CutLaw:
                 self.plain += count * pair.p.above(pair.place(high) - 1e-9) if self.upper else 0.0
                 self.q_each.append(0.0)
                 continue
-            edge = (math.ceil(high / self.step) + 1) * self.step  # the last one of loss_pmf.from_pair
+            edge = last_edge(high, self.step, self.law.sparse) * self.step  # of the law's cells
             z = pair.place(edge)
             if math.isfinite(z):  # no outcome is left out, or counted twice from below
                 z -= sign * 1e-13 * (1 + abs(z))
@@ -373,7 +392,8 @@ class CutLaw:
 
     def _bound_rest(self, counts: list[int]) -> None:
         """ln E_Q[e^{−aR}; no loss is below the cut] at several a, from above, as the law's own moments are larger."""
-        laws = [_folded(pmf.p * np.exp(-x), x) for pmf, _ in self.law.parts for x in [pmf.losses()]]
+        laws = [(pmf.p * np.exp(-x), x) for pmf, _ in self.law.parts for x in [pmf.losses()]]
+        laws = laws if self.law.sparse else [_folded(*law) for law in laws]
         spread = math.sqrt(sum(n * float(w @ x**2) for (w, x), (_, n) in zip(laws, self.law.parts, strict=True)))
         # Every second rate is twice the one before, as the squares of its exponentials are had at once.
         self.rates = np.geomspace(0.5, 64.0, 15) / max(spread, 1e-300)
@@ -495,11 +515,9 @@ def is_better(event: PrivacyEvent, epsilon: float | None, delta: float | None) -
     width = max(high - low for inner, _ in parts_of(event) for low, high in [inner.loss_support()])
     if width > _FEW_CELLS * planned.step:
         return True
-    (all_of_it, *_), (kept, _, variance) = (
-        sketch(event).cumulant(planned.tilt, level) for level in (math.inf, planned.level)
-    )
-    if all_of_it - kept > _HEAVY:
+    if _is_heavy(event, planned):
         return True
+    _, _, variance = sketch(event).cumulant(planned.tilt, planned.level)
     short = max(*(high - low for low, high in planned.ends), _SPREADS * math.sqrt(variance)) <= _SHORT * planned.step
     return short and _is_fine(planned, variance) and is_large(event)
 
@@ -529,15 +547,23 @@ def suits(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> bo
     """Says whether the law of losses cut off is fine enough for δ at ε, of which one is known, and not large."""
     if not is_better(event, epsilon, delta):
         return False
-    at, log_delta = _near(event, epsilon, delta)
-    planned = plan(event, at, log_delta)
-    return _is_fine(planned, sketch(event).cumulant(planned.tilt, planned.level)[2])
+    near = _near(event, epsilon, delta)
+    planned = plan(event, *near)
+    is_sparse = _is_heavy(event, planned) and plan(event, *near, sparse=True).sparse is not None
+    return is_sparse or _is_fine(planned, sketch(event).cumulant(planned.tilt, planned.level)[2])
+
+
+def _is_heavy(event: PrivacyEvent, planned: Plan) -> bool:
+    """Says whether the losses above the level outweigh the others once tilted."""
+    (all_of_it, *_), (kept, *_) = (sketch(event).cumulant(planned.tilt, at) for at in (math.inf, planned.level))
+    return all_of_it - kept > _HEAVY
 
 
 def _is_fine(planned: Plan, variance: float) -> bool:
     return planned.excess <= _SHARP and _SPREADS * math.sqrt(variance) <= _MAX_CELLS * planned.step
 
 
+@lru_cache(maxsize=32)
 def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tuple[float, float]:
     """Estimates of ε and ln δ from one of them."""
     rough = sketch(event)
@@ -553,7 +579,7 @@ def _near(event: PrivacyEvent, epsilon: float | None, delta: float | None) -> tu
 def excess(event: PrivacyEvent, epsilon: float, delta: float) -> float:
     """Returns by what part of itself ε is expected to be above the truth."""
     reached = epsilon >= LEAST_EPSILON and delta > 0.0
-    return plan(event, epsilon, math.log(delta)).excess if reached else 0.0
+    return plan(event, epsilon, math.log(delta), sparse=True).excess if reached else 0.0
 
 
 def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: int = 0) -> float:
@@ -570,10 +596,19 @@ def epsilon(event: PrivacyEvent, delta: float, *, upper: bool = True, coarser: i
     # The logarithm is off by 2 U of itself, the sum by U.
     target += (-4 * U if upper else 4 * U) * (1 + abs(target))
     guess, _ = _near(event, None, delta)
-    best = math.inf if upper else 0.0
-    guess, careful, width = _closer(event, guess, target, upper, coarser)
+    if plan(event, guess, target, sparse=True).sparse is not None:
+        with contextlib.suppress(NumericalError):
+            return _epsilon(event, guess, target, upper, coarser, True)
+    return _epsilon(event, guess, target, upper, coarser, False)
+
+
+def _epsilon(event: PrivacyEvent, guess: float, target: float, upper: bool, coarser: int, sparse: bool) -> float:
+    best, careful, width = math.inf if upper else 0.0, sparse, 0.0
+    if not sparse:
+        guess, careful, width = _closer(event, guess, target, upper, coarser)
     for _ in range(_TRIES):
-        points = _points(event, _finest(plan(event, guess, target), width), guess, upper, coarser, careful)
+        planned = _finest(plan(event, guess, target, sparse=sparse), width)
+        points = _points(event, planned, guess, upper, coarser, careful)
         if not points.reach_down_to(target, guess):  # the cut is below the ε sought, or the sum there is lost
             if careful or not points.is_drowned(points.top * points.cut.step):
                 guess = 1.5 * guess + points.cut.margin
@@ -626,19 +661,28 @@ def delta(event: PrivacyEvent, epsilon: float, *, upper: bool = True, coarser: i
       NumericalError: round-off or the size of the grid would dominate the result.
     """
     _, log_delta = _near(event, epsilon, None)
-    planned, found = plan(event, epsilon, log_delta, of_delta=_OF_DELTA), []
+    planned, found = plan(event, epsilon, log_delta, of_delta=_OF_DELTA, sparse=True), []
+    if planned.sparse is not None:
+        with contextlib.suppress(NumericalError):
+            return _delta(_points(event, planned, epsilon, upper, coarser, True), epsilon)
+        planned = plan(event, epsilon, log_delta, of_delta=_OF_DELTA)
     if _is_wide(event, planned, coarser):
         with contextlib.suppress(NumericalError):
             points = _points(event, planned, epsilon, upper, coarser + _COARSER, False)
             planned = _finest(planned, _ROOM * points.window(epsilon))
     for careful in (False, True):
         points = _points(event, planned, epsilon, upper, coarser, careful)
-        places, shares = between(points.cut.law, np.array([epsilon + points.cut.law.snap]))
-        logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
-        found.append(float(values(points.cut.law, logs, shares)[0]))
+        found.append(_delta(points, epsilon))
         if not points.is_drowned(epsilon):
             break
     return min(found) if upper else max(found)
+
+
+def _delta(points: _CutPoints, epsilon: float) -> float:
+    law = points.cut.law
+    places, shares = between(law, np.array([epsilon + law.snap]))
+    logs = np.array([[points.log_delta(int(places[0]) + i)] for i in (0, 1)])
+    return float(values(law, logs, shares)[0])
 
 
 def _is_wide(event: PrivacyEvent, planned: Plan, coarser: int) -> bool:
@@ -659,7 +703,7 @@ def _points(event: PrivacyEvent, planned: Plan, near: float, upper: bool, coarse
             cut = CutLaw(event, planned, upper, power)
             points = _CutPoints(cut, cut.law.tilted(cut.tilt, near, careful))
         except TooLarge:
-            if power == max(3, coarser):
+            if power == max(3, coarser) or planned.sparse is not None:
                 raise
             continue
         points.start = min(round(near / cut.step), points.top)

@@ -43,10 +43,7 @@ class Points:
     def log_delta(self, place: int) -> float:
         """Returns ln δ at ``place`` steps."""
         if place not in self.known:
-            start = place + 1 - self.tilted.first
-            skipped = max(0, -start)
-            seen = self.tilted.t[max(0, start) : max(0, start + len(self.gain))]
-            value = float(seen @ self.gain[skipped : skipped + len(seen)]) if len(seen) else 0.0
+            value = self.tilted.sum_above(place, self.gain)
             at = np.array(place)
             lost = self.tilted.lost(at, self.norm)
             self.known[place] = float(self.tilted.logs(np.array(value), at, lost))

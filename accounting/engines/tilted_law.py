@@ -25,12 +25,12 @@ from attrs import frozen
 from numpy.typing import NDArray
 from scipy import fft
 
-from hockeystick.accounting.engines.bright_spectrum import folded, log_transform
+from hockeystick.accounting.engines.bright_spectrum import dimming, folded, log_transform, sparse_log_transform
 from hockeystick.accounting.engines.grid_plan import parts_of
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
-from hockeystick.accounting.losses.loss_grid import SNAP, LossPmf
+from hockeystick.accounting.losses.loss_grid import DENSE, SNAP, LossPmf, SparsePmf, sparse_from_pair
 from hockeystick.accounting.numerics import fft_round_off
 from hockeystick.accounting.numerics.directed_rounding import U
 
@@ -40,6 +40,8 @@ _FELT = 1e-10  # of a power: round-off that asks for a better transform
 _DARK = 90.0  # frequencies at which the composed spectrum is below e^{−90} are left out, and added
 _LITTLE = 1e-6  # shares of the product as small as this may be added up
 MAX_SIZE = 2**22
+_MAX_SPARSE = 2**40
+_MOST_FREQUENCIES = 2**10  # of a sparse law
 _BLOCKS = 2**13
 _CHUNK = 2**15
 _STEEPEST = 10.0  # the largest tilt, per step
@@ -52,12 +54,13 @@ class TooLarge(NumericalError):
 class Law:
     """The law of the total privacy loss of ``event`` on one grid, from above or from below."""
 
-    def __init__(self, event: PrivacyEvent, step: float, upper: bool) -> None:
-        self.step, self.upper = step, upper
-        self.parts: list[tuple[LossPmf, int]] = []
+    def __init__(self, event: PrivacyEvent, step: float, upper: bool, sparse: bool = False) -> None:
+        self.step, self.upper, self.sparse = step, upper, sparse
+        self.parts: list[tuple[LossPmf | SparsePmf, int]] = []
         log_finite = 0.0
         for inner, count in parts_of(event):
-            pmf = discretise(inner, step, upper)
+            pair = inner.pair() if sparse else None
+            pmf = discretise(inner, step, upper) if pair is None else sparse_from_pair(pair, step, upper)
             if pmf.infinity >= 1.0 or not pmf.p.any():
                 log_finite = -math.inf
                 continue
@@ -65,11 +68,11 @@ class Law:
             self.parts.append((pmf, count))
         events = sum(count for _, count in self.parts)
         self.infinity = -math.expm1(log_finite) * (1 + U * (len(self.parts) + 16) * (1 if upper else -1))
-        self.top = sum(count * (pmf.start + len(pmf.p) - 1) for pmf, count in self.parts)  # the largest loss, in steps
+        self.top = sum(count * pmf.last for pmf, count in self.parts)  # the largest loss, in steps
         self.bottom = sum(count * pmf.start for pmf, count in self.parts)
         self.events = events
         # What a law from below may be too high by: see loss_pmf.py.
-        ends = (count * max(abs(pmf.start), abs(pmf.start + len(pmf.p))) for pmf, count in self.parts)
+        ends = (count * max(abs(pmf.start), abs(pmf.last + 1)) for pmf, count in self.parts)
         self.snap = 0.0 if upper else SNAP * step * float(sum(ends))
 
     def tilted(self, tilt: float, near: float, careful: bool = False) -> Tilted:
@@ -85,13 +88,19 @@ class Law:
         slope = min(tilt * self.step, _STEEPEST)
         k = margin = 0.0
         parts: list[tuple[int, Array, int, _Blocks]] = []  # start, tilted masses, count
+        blocks = _BLOCKS // len(self.parts) + 64
         for pmf, count in self.parts:
             weights, log_total, off = _tilted_masses(pmf, slope, self.upper)
             k += count * log_total
             margin += count * off
-            parts.append((pmf.start, weights, count, _blocks(weights, _BLOCKS // len(self.parts) + 64)))
+            at = pmf.at - pmf.start if isinstance(pmf, SparsePmf) else None
+            parts.append((pmf.start, weights, count, _blocks(weights, blocks) if at is None else _points(weights, at)))
         tails = _Tails([(start, count, blocks) for start, _, count, blocks in parts], self.bottom, self.top)
         last, size = self._window(tails, slope, round(near / self.step))
+        margin += 4 * U * (abs(k) + len(self.parts))  # a product and a sum for each part, off by U each
+        if self.sparse:
+            few = self._few([weights for _, weights, *_ in parts], size)
+            return FewFrequencies(self, slope, k, margin, tails, last, np.empty(0), 0.0, size, *few)
         spectrum, offset = _Spectrum(size, careful), 0
         # The most repeated parts first: what they leave dark need not be computed for the others.
         parts.sort(key=lambda part: part[2])
@@ -102,8 +111,31 @@ class Law:
             offset += count * (start + peak)
             del weights
         t, error = spectrum.inverse(self.events, (offset - (last - size + 1)) % size)
-        # A product and a sum for each part, off by U each.
-        return Tilted(self, slope, k, margin + 4 * U * (abs(k) + len(self.parts)), tails, last, t, error)
+        return Tilted(self, slope, k, margin, tails, last, t, error)
+
+    def _few(self, tilted: list[Array], size: int) -> tuple[Array, NDArray[np.complex128], Array]:
+        """The frequencies at which a sparse law's composed transform isn't dark, that transform, and its error."""
+        k = np.arange(min(_MOST_FREQUENCIES, size // 2))
+        dim = np.zeros(len(k))
+        for (pmf, count), weights in zip(self.parts, tilted, strict=True):
+            assert isinstance(pmf, SparsePmf)
+            dim += count * dimming(weights, pmf.at, DENSE, k * (2 * math.pi / size))
+        if not dim[-1] > _DARK:
+            raise TooLarge(f"more than {len(k)} frequencies of the total loss are not negligible")
+        k = k[: int(np.argmax(dim > _DARK))]
+        log_z, off, turn = np.zeros(len(k), dtype=complex), np.zeros(len(k)), 0
+        for (pmf, count), weights in zip(self.parts, tilted, strict=True):
+            peak = pmf.places(0, len(weights))[int(np.argmax(weights))]
+            found = sparse_log_transform(weights, pmf.places(0, len(weights)) - peak, size, len(k))
+            if found is None:
+                raise NumericalError("a transform is too near 0 for its logarithm")
+            log_z += count * found[0]
+            # The product with the count and the sum are off by U each, as is what the logarithm is.
+            off += count * (found[1] + 4 * U * np.abs(found[0]))
+            turn += count * int(peak)
+        # Exponentials and products are off by a few U of 1, turns by 16 U.
+        off = np.expm1(np.minimum(off, 700.0)) + 64 * U
+        return k, np.exp(log_z - 2j * math.pi / size * (k * (turn % size) % size)), off
 
     def _window(self, tails: _Tails, slope: float, place: int) -> tuple[int, int]:
         """The last place and the size of a window from which little is lost for sums over places above ``place``."""
@@ -116,24 +148,25 @@ class Law:
                 last = middle
         last = max(last, least)
         size = 16
+        most = _MAX_SPARSE if self.sparse else MAX_SIZE
         while size < last - place or tails.wrapped(slope, np.array(place), last, size) > _WRAP:
             size *= 2
-            if size > MAX_SIZE:
-                raise TooLarge(f"the total loss spreads over more than {MAX_SIZE} cells of {self.step:g}")
+            if size > most:
+                raise TooLarge(f"the total loss spreads over more than {most} cells of {self.step:g}")
         return last, size
 
 
-def _tilted_masses(pmf: LossPmf, slope: float, upper: bool) -> tuple[Array, float, float]:
+def _tilted_masses(pmf: LossPmf | SparsePmf, slope: float, upper: bool) -> tuple[Array, float, float]:
     """P's masses times e^{slope·index} over their sum, rounded outwards; ln of the sum, and its rounding."""
     w = np.empty(len(pmf.p))
     pieces = [slice(i, min(i + _CHUNK, len(w))) for i in range(0, len(w), _CHUNK)]
     with np.errstate(divide="ignore"):
         for piece in pieces:
             w[piece] = np.log(pmf.p[piece])
-            w[piece] += np.arange(pmf.start + piece.start, pmf.start + piece.stop) * slope
+            w[piece] += pmf.places(piece.start, piece.stop) * slope
     peak = float(w.max())
     for piece in pieces:
-        y, lean = w[piece], np.arange(pmf.start + piece.start, pmf.start + piece.stop) * slope
+        y, lean = w[piece], pmf.places(piece.start, piece.stop) * slope
         # Each exponent is off by an ulp of each of its terms; ln p is their difference.
         off = 2 * np.abs(y) + 8 * np.abs(lean) + (8 + 2 * abs(peak))
         off[y == -math.inf] = 0.0
@@ -178,12 +211,16 @@ def _blocks(weights: Array, most: int) -> _Blocks:
     ends = np.append(mass - up, 0.0)
     ends[1:] += up
     index = np.arange(len(ends)) * float(length)
-    mean = float(ends @ index) / float(ends.sum())
-    kept = ends > 0.0
+    return _points(ends, index)
+
+
+def _points(weights: Array, at: Array) -> _Blocks:
+    """The law itself, of weights at the places ``at``."""
+    kept = weights > 0.0
+    w, places = weights[kept], at[kept]
+    mean = float(w @ places) / float(w.sum())
     centre = round(mean)
-    return _Blocks(
-        index[kept] - centre, np.log(ends[kept]), mean, centre, float(ends[kept] @ (index[kept] - mean) ** 2)
-    )
+    return _Blocks(places - centre, np.log(w), mean, centre, float(w @ (places - mean) ** 2))
 
 
 class _Tails:
@@ -347,8 +384,20 @@ class Tilted:
     error: float
 
     @property
+    def width(self) -> int:
+        """The number of cells of the window."""
+        return len(self.t)
+
+    @property
     def first(self) -> int:
-        return self.last - len(self.t) + 1
+        return self.last - self.width + 1
+
+    def sum_above(self, place: int, gain: Array) -> float:
+        """Returns the sum over the losses above ``place`` steps, ``gain`` as the method of that name returns it."""
+        start = place + 1 - self.first
+        skipped = max(0, -start)
+        seen = self.t[max(0, start) : max(0, start + len(gain))]
+        return float(seen @ gain[skipped : skipped + len(seen)]) if len(seen) else 0.0
 
     def cells(self, place: int, wrapped: float) -> int:
         """Returns how many cells a window needs, to a per cent or two, for a sum over places above ``place``.
@@ -389,7 +438,7 @@ class Tilted:
 
     def wrapped(self, places: Array) -> Array:
         """Returns bounds on what the sums over places above each have got from outside the window."""
-        return self.tails.wrapped(self.slope, places, self.last, len(self.t))
+        return self.tails.wrapped(self.slope, places, self.last, self.width)
 
     def logs(self, values: Array, places: Array, lost: Array) -> Array:
         """Returns ln δ, the mass at infinity apart, rounded in the law's direction, from the sums at grid points."""
@@ -406,3 +455,63 @@ class Tilted:
     def covers(self, places: Array) -> Array:
         """Says at which places everything above lies in the window, or above it."""
         return np.asarray(np.asarray(places) >= self.first - 1)
+
+
+@frozen(eq=False)
+class FewFrequencies(Tilted):
+    """The same where all but few frequencies are negligible: each sum is one over those, and there is no ``t``.
+
+    With a = e^{−λ+iω} and b = a·e^{−h}, λ and h per step, the gain's part of a frequency ω is over M places
+    Σ (a^m − b^m) = (a·E(1) − a^{M+1}·((1 − a)·E(M+1) + a·E(1))) / ((1 − a)(1 − b)), E(m) = 1 − e^{−mh}.
+    """
+
+    size: int
+    frequencies: Array
+    transform: NDArray[np.complex128]
+    off: Array  # relative errors of the transform
+
+    @property
+    def width(self) -> int:
+        return self.size
+
+    def gain(self) -> Array:
+        """Its largest value, at e^{−h·place} = λ/(λ + h), alone: sums have closed forms."""
+        h, slope = self.law.step, self.slope
+        return np.array([math.exp(-slope / h * math.log1p(h / slope)) / (1 + slope / h)])
+
+    def sum_above(self, place: int, gain: Array) -> float:
+        # A place below the window would count some losses twice.
+        return max(0.0, float(self._terms(place)[0].sum())) if self.law.upper or self.covers(np.array(place)) else 0.0
+
+    def lost(self, places: Array, norm: float) -> Array:
+        _, sizes = self._terms(int(places))
+        # Terms are off by some U of what they are made of, their sum by U for each, and by what is dark: the gain's sum
+        # is below 1/λ.
+        off = float(sizes @ self.off) + (64 + len(sizes)) * U * float(sizes.sum()) + math.exp(-_DARK) / self.slope
+        return np.asarray(super().lost(places, norm) + 1.01 * off)
+
+    def _terms(self, place: int) -> tuple[Array, Array]:
+        """Each frequency's part of the sum, and the size of what that is a difference of."""
+        count = self.last - place
+        if count <= 0:
+            return np.zeros(len(self.frequencies)), np.zeros(len(self.frequencies))
+        h, slope, angle = self.law.step, self.slope, self.frequencies * (2 * math.pi / self.size)
+        one, end = -math.expm1(-h), -math.expm1(-h * (count + 1))
+        a, a_end = (math.exp(-slope * by) * self._turned(by) for by in (1, count + 1))
+        not_a, not_b = (
+            2 * np.sin(angle / 2) ** 2 - math.expm1(-x) * np.cos(angle) - 1j * math.exp(-x) * np.sin(angle)
+            for x in (slope, slope + h)
+        )
+        there = (
+            self.transform
+            * self._turned(place)
+            * np.where(self.frequencies == 0, 1.0, 2.0)
+            / (self.size * not_a * not_b)
+        )
+        sizes = np.abs(there) * (np.abs(a) * one + np.abs(a_end) * (np.abs(not_a) * end + np.abs(a) * one))
+        return (there * (a * one - a_end * (not_a * end + a * one))).real, sizes
+
+    def _turned(self, by: int) -> NDArray[np.complex128]:
+        """e^{iω·by} at each frequency, its angle reduced in whole numbers."""
+        turn = self.frequencies * (by % self.size) % self.size
+        return np.asarray(np.exp(2j * math.pi / self.size * (turn - np.where(2 * turn > self.size, self.size, 0))))

@@ -39,7 +39,10 @@ from hockeystick.accounting.losses.dominating_pairs import (
 from hockeystick.accounting.numerics import fft_round_off
 from hockeystick.accounting.numerics.directed_rounding import U
 
+Runs = list[tuple[int, int, int]]
+"""Cells next to each other, those of one width together: from which step to which, and their width in steps."""
 SNAP = 2.0**-44
+DENSE = 2**11  # steps from 0 up to which cells are one step wide, twice as far two steps, and so on
 
 _MAX_CELLS = 2**23
 _TINY = 1e-290  # masses below it have lost their relative accuracy
@@ -59,8 +62,75 @@ class LossPmf:
     p: Array
     infinity: float
 
+    @property
+    def last(self) -> int:
+        return self.start + len(self.p) - 1
+
+    def places(self, i: int, j: int) -> Array:
+        """The losses of the masses from i to j − 1, in steps."""
+        return np.arange(self.start + i, self.start + j)
+
     def losses(self) -> Array:
         return np.asarray((self.start + np.arange(len(self.p))) * self.step)
+
+
+@frozen(eq=False)
+class SparsePmf:
+    """P's mass ``p[i]`` at loss ``at[i]``·step: next to 0 at every step, further away at ever fewer of them."""
+
+    step: float
+    at: NDArray[np.int64]
+    p: Array
+    infinity: float
+
+    @property
+    def start(self) -> int:
+        return int(self.at[0])
+
+    @property
+    def last(self) -> int:
+        return int(self.at[-1])
+
+    def places(self, i: int, j: int) -> Array:
+        """The losses of the masses from i to j − 1, in steps."""
+        return self.at[i:j]
+
+    def losses(self) -> Array:
+        return np.asarray(self.at * self.step)
+
+
+def sparse_from_pair(pair: DominatingPair, step: float, upper: bool) -> SparsePmf:
+    """Returns a law above (or below) that of a dominating pair without atoms, with cells as wide as ``DENSE`` says.
+
+    Raises:
+      NumericalError: its losses span too many cells.
+    """
+    low, high = pair.support()
+    if not max(abs(low), abs(high)) < 2.0**40 * step:
+        raise NumericalError(f"{pair}: its losses are too large for a grid of {step:g}")
+    runs = _runs_of_cells(math.floor(low / step) - 1, math.ceil(high / step) + 1)
+    p, infinity = (_raised if upper else _lowered)(pair, step, runs)
+    _, last, width = runs[-1]
+    at = np.concatenate([*(np.arange(*run) for run in runs), [last, last + width]])
+    return SparsePmf(step, at[: len(p)], p, min(1.0, infinity))
+
+
+def last_edge(high: float, step: float, sparse: bool) -> int:
+    """Returns the place of the last edge of the cells for losses up to ``high``."""
+    last = math.ceil(high / step) + 1
+    return _runs_of_cells(min(0, last - 1), last)[-1][1] if sparse else last
+
+
+def _runs_of_cells(first: int, last: int) -> Runs:
+    """Runs of cells, 2^j steps wide from DENSE·2^(j − 1) to DENSE·2^j steps away from 0."""
+    found: Runs = []
+    for sign, most in ((-1, -first), (1, last)):
+        runs, start, end, width = [], 0, DENSE, 1
+        while start < most:
+            runs.append((start, start + -(-(min(most, end) - start) // width) * width, width))
+            start, end, width = end, 2 * end, 2 * width
+        found += [(a, b, width) for a, b, width in runs] if sign > 0 else [(-b, -a, w) for a, b, w in runs[::-1]]
+    return found
 
 
 def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:
@@ -75,21 +145,23 @@ def from_pair(pair: DominatingPair, step: float, upper: bool) -> LossPmf:
     first, last = math.floor(low / step) - 1, math.ceil(high / step) + 1
     if last - first > _MAX_CELLS:
         raise NumericalError(f"{pair}: losses span {last - first} cells of {step:g}")
-    if not upper:
-        return _lower(pair, step, first, last)
-    return _upper_atoms(pair, step, first, last) if isinstance(pair, Atoms) else _upper(pair, step, first, last)
+    if upper and isinstance(pair, Atoms):
+        return _upper_atoms(pair, step, first, last)
+    p, infinity = (_raised if upper else _lowered)(pair, step, [(first, last, 1)])
+    return _trim(LossPmf(step, first, p, infinity))
 
 
-def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
-    reach = max(abs(first), abs(last)) * step
-    share = -math.expm1(-step)
-    # An outcome may lie beyond its cell by this much of the cell's width: as much of each cell goes up two points.
-    beyond = 2 * EDGE_ERROR * reach / share
-    # The part at the upper end is a difference of numbers that nearly agree: their rounding is added to it.
-    slack = beyond + (RATIO_ERROR * (1 + reach) + 8 * U) / share
-    p = np.zeros(last - first + 2)
+def _raised(pair: DominatingPair, step: float, runs: Runs) -> tuple[Array, float]:
+    """P's masses at the edges of cells and one edge beyond them, and at infinity; from above."""
+    reach = max(abs(runs[0][0]), abs(runs[-1][1])) * step
+    p = np.zeros(sum((last - first) // width for first, last, width in runs) + 2)
     infinity = pair.infinity()
-    for i, j, edges, cells in _pieces(pair, step, first, last, 0.0):
+    for i, j, width, edges, cells in _pieces(pair, step, runs, 0.0):
+        share = -math.expm1(-step * width)
+        # An outcome may lie beyond its cell by this much of the cell's width: as much of each cell goes up two points.
+        beyond = 2 * EDGE_ERROR * reach / share
+        # The part at the upper end is a difference of numbers that nearly agree: their rounding is added to it.
+        slack = beyond + (RATIO_ERROR * (1 + reach) + 8 * U) / share
         q = np.where(cells.q > _TINY, cells.q, 0.0)
         up = (cells.p - q * np.exp(np.minimum(edges[:-1], 700.0))) / share + slack * cells.p
         if cells.rise is not None:
@@ -101,21 +173,25 @@ def _upper(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         p[i + 2 : j + 2] += spill
         if i == 0:
             p[0] += cells.p_below
-        if j == last - first:
+        if j == len(p) - 2:
             # What cells may be off by, times four.
             infinity += cells.p_above * (1 + 1e-12)
     p *= 1 + _mass_error(reach)
-    return _trim(LossPmf(step, first, p, infinity))
+    return p, infinity
 
 
 def _pieces(
-    pair: DominatingPair, step: float, first: int, last: int, shift: float
-) -> Iterator[tuple[int, int, Array, Cells]]:
-    """Cells i to j − 1 of the grid lowered by ``shift``, with their edges, a piece at a time."""
-    for i in range(0, last - first, _CHUNK):
-        j = min(i + _CHUNK, last - first)
-        edges = np.arange(first + i, first + j + 1) * step - shift
-        yield i, j, edges, pair.cells(edges)
+    pair: DominatingPair, step: float, runs: Runs, shift: float
+) -> Iterator[tuple[int, int, int, Array, Cells]]:
+    """Cells i to j − 1 of runs lowered by ``shift``, with their width and edges, a piece at a time."""
+    before = 0
+    for first, last, width in runs:
+        count = (last - first) // width
+        for i in range(0, count, _CHUNK):
+            j = min(i + _CHUNK, count)
+            edges = (first + width * np.arange(i, j + 1)) * step - shift
+            yield before + i, before + j, width, edges, pair.cells(edges)
+        before += count
 
 
 def _mass_error(reach: float) -> float:
@@ -139,14 +215,15 @@ def _upper_atoms(pair: Atoms, step: float, first: int, last: int) -> LossPmf:
     return _trim(LossPmf(step, first, p * (1 + _mass_error(0.0)), pair.infinity()))
 
 
-def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
-    reach = max(abs(first), abs(last)) * step
+def _lowered(pair: DominatingPair, step: float, runs: Runs) -> tuple[Array, float]:
+    """P's masses at the edges of cells, and at infinity; from below."""
+    (first, last), reach = (runs[0][0], runs[-1][1]), max(abs(runs[0][0]), abs(runs[-1][1])) * step
     error = 2 * (RATIO_ERROR * (1 + reach) + 8 * U)
-    p, q, over, under = (np.empty(last - first) for _ in range(4))
+    p, q, over, under = (np.empty(sum((to - start) // width for start, to, width in runs)) for _ in range(4))
     above = 0.0
     # Cells begin a little below the grid points, so that an atom on one is alone at its cell's lower end: see SNAP.
     shift = SNAP / 4 * reach
-    for i, j, edges, cells in _pieces(pair, step, first, last, shift):
+    for i, j, _, edges, cells in _pieces(pair, step, runs, shift):
         p[i:j], q[i:j], above = cells.p, cells.q, cells.p_above
         # How far the cell's ratio is above its lower end, and below its upper end, for Q's mass times that ratio.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -155,7 +232,8 @@ def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
         over[i:j] = np.where(known, np.maximum(cells.p - at_low - error * cells.p, 0.0), 0.0)
         under[i:j] = np.where(known, np.maximum(at_high - cells.p, 0.0) + error * (cells.p + at_high), math.inf)
     mass = np.zeros(len(p) + 1)
-    _gather((p, q, over, under), first, step, shift, error, mass)
+    if len(p) == last - first:  # of one width: atoms, which have no other
+        _gather((p, q, over, under), first, step, shift, error, mass)
     del q
     # Of cell k the part b[k] goes up to point k+1, the rest down to point k. There (1 − b[k])·over[k] must make up
     # for b[k−1]·under[k−1]. For smooth laws b near ½ does it everywhere: a few steps of a damped iteration.
@@ -175,7 +253,7 @@ def _lower(pair: DominatingPair, step: float, first: int, last: int) -> LossPmf:
     mass *= 1 - _mass_error(reach)
     # What cells may be off by, times four.
     mass[-1] += above * (1 - 1e-12)
-    return _trim(LossPmf(step, first, mass, pair.infinity()))
+    return mass, pair.infinity()
 
 
 def _gather(

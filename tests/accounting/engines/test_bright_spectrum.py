@@ -76,3 +76,47 @@ def test_high_powers_are_within_an_error_that_is_small(monkeypatch: pytest.Monke
     assert off <= error and rough_off <= rough_error
     assert careful.sharp == sum(counts) and error <= 0.05 * rough_error
     assert (got >= 0.0).all()
+
+
+# Sparse laws ----------------------------------------------------------------------------------------------------------
+
+
+def sparse_law(seed: int, length: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Most mass at places next to 0, some at ever fewer further away."""
+    rng = np.random.default_rng(seed)
+    at = np.unique(np.concatenate([np.arange(-12, 30), np.floor(30 * 1.3 ** np.arange(length - 42)).astype(np.int64)]))
+    weights = rng.dirichlet(np.exp(-((at / 9.0) ** 2)) + 1e-3)
+    return weights, at
+
+
+@pytest.mark.parametrize("count", [1, 2, 37])
+def test_the_logarithm_of_a_sparse_law_is_within_its_error(count: int) -> None:
+    weights, at = sparse_law(5)
+    size = 2**14
+    found = bright_spectrum.sparse_log_transform(weights, at, size, count)
+    assert found is not None and len(found[0]) == count
+    with mp.workdps(50):
+        for k, (log_z, off) in enumerate(zip(*found, strict=True)):
+            turn = mp.mpf(2) * mp.pi * k / size
+            exact = mp.fsum(mp.mpf(float(w)) * mp.expj(-turn * int(i)) for w, i in zip(weights, at, strict=True))
+            assert abs(mp.exp(mp.mpc(complex(log_z))) / exact - 1) <= off <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_transform_is_nowhere_brighter_than_its_bound_from_an_angle_on(seed: int) -> None:
+    weights, at = sparse_law(seed)
+    angles = np.geomspace(1e-5, 3.0, 60)
+    dim = bright_spectrum.dimming(weights, at, 2**7, angles)
+    every = np.concatenate([np.geomspace(1e-5, np.pi, 4000), np.linspace(0.01, np.pi, 4000)])
+    size = np.abs(np.exp(-1j * np.multiply.outer(every, at)) @ weights)
+    for angle, least in zip(angles, dim, strict=True):
+        assert float(size[every >= angle].max()) <= np.exp(-least) * (1 + 1e-12)
+    # At small angles −ln|φ| is half the variance times the square, of which most is seen.
+    variance = float(weights @ at**2 - (weights @ at) ** 2)
+    assert np.all(dim[:10] >= 0.3 * variance * angles[:10] ** 2 / 2)
+
+
+def test_a_law_that_repeats_itself_has_no_bound() -> None:
+    """On even places alone |φ(π)| is 1."""
+    weights, at = sparse_law(1)
+    assert not bright_spectrum.dimming(weights, 2 * at, 2**7, np.array([0.1, 1.0, 3.0])).any()

@@ -742,7 +742,7 @@ def test_many_epsilons_at_once_hold_the_closed_form_of_gaussians():
 def test_from_below_mass_beyond_the_last_grid_point_comes_down_to_it():
     """No mass may be placed above its loss, even in the last cell or beyond it."""
     pair = Atoms((-0.5, 2.04), (0.4, 0.6))
-    law = loss_grid._lower(pair, 0.1, -10, 20)
+    law = loss_grid._trim(loss_grid.LossPmf(0.1, -10, *loss_grid._lowered(pair, 0.1, [(-10, 20, 1)])))
     assert float(law.losses()[-1]) == pytest.approx(2.0)
     assert 0.6 * (1 - 1e-9) <= float(law.p[-1]) <= 0.6
     for eps in (1.5, 1.99, 2.04):
