@@ -22,8 +22,9 @@ training that Opacus allows. A step that they don't describe is refused before i
   size of the batch, has no noise.
 * An artificial record in place of an empty sample (``rand_on_empty``): a record that is alone in its batch then changes
   the gradient by twice the clipping norm.
-* Distributed training, by DDP or FSDP. There Opacus skips empty samples, so a record is in the remaining
-  ones more often.
+* Training in several processes, by DDP or FSDP. Each process samples its own part of the records. Opacus skips a
+  process's empty samples, so a record is in the remaining ones more often. Processes with the same seed sample with the
+  same coins, so one record's presence tells another's.
 
 With a plain Opacus engine, the accountant does not learn how the loader fills an empty sample, nor how many batches
 were drawn. It then refuses steps that add up pieces, and the caller has to see to the other conditions.
@@ -60,6 +61,14 @@ _ARGUMENTS = frozenset(
         "rand_on_empty", "epsilon_tolerance",
     )
 )  # fmt: skip  # those of make_private, and epsilon_tolerance, which make_private_with_epsilon passes on to it
+_SEVERAL_PROCESSES = frozenset(
+    (
+        "DistributedDataParallel",
+        "DifferentiallyPrivateDistributedDataParallel",
+        "FSDPModule",
+        "FullyShardedDataParallel",
+    )
+)  # modules of PyTorch and Opacus
 _TARGETS = frozenset(("target_epsilon", "target_delta", "epochs"))
 _ROUNDING = 1.0 - 1e-6  # Opacus combines the norms of several layers in single precision
 
@@ -212,6 +221,8 @@ class TrainingAccountant:
             raise InvalidArgumentError("poisson_sampling", self.poisson_sampling, reason, remedy)
 
         def record(optimizer: Any) -> None:
+            if hasattr(optimizer, "world_size"):
+                raise _distributed("world_size", optimizer.world_size)
             if hasattr(optimizer, "unclipped_num_std"):
                 raise _adaptive("an optimizer that adapts its clipping norm")
             accumulated = optimizer.accumulated_iterations
@@ -254,6 +265,18 @@ def _adaptive(value: object) -> InvalidArgumentError:
     return InvalidArgumentError("clipping", value, reason, 'use "flat" or "per_layer"')
 
 
+def _distributed(name: str, value: object) -> InvalidArgumentError:
+    reason = (
+        "trains in several processes, of which Opacus's loader skips the empty samples, so a record is in the others"
+        " more often than at its rate, and processes with the same seed sample with the same coins"
+    )
+    remedy = (
+        "train in one process, with large batches in pieces by BatchMemoryManager; or draw one Poisson sample a step"
+        " for all processes yourself, train on the empty ones too, and charge each step by accountant.step()"
+    )
+    return InvalidArgumentError(name, value, reason, remedy)
+
+
 def _checked(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> dict[str, Any]:
     """Returns the arguments of an engine's method, if they are known not to change the cost of a step."""
     sampling = arguments.get("poisson_sampling", True)
@@ -267,6 +290,11 @@ def _checked(arguments: dict[str, Any], more: frozenset[str] = frozenset()) -> d
         raise InvalidArgumentError("poisson_sampling", sampling, reason, remedy)
     if arguments.get("clipping") == "adaptive":
         raise _adaptive("adaptive")
+    kinds = _SEVERAL_PROCESSES.intersection(kind.__name__ for kind in type(arguments.get("module")).__mro__)
+    if kinds:
+        raise _distributed("module", min(kinds))
+    if arguments.get("grad_sample_mode") in ("ghost_fsdp", "ghost_tp"):
+        raise _distributed("grad_sample_mode", arguments["grad_sample_mode"])
     rand_on_empty = arguments.get("rand_on_empty", False)
     if rand_on_empty is not False:
         reason = "fills an empty batch by an artificial record, so a record may change it by twice the clipping norm"
@@ -334,9 +362,7 @@ def _engine_class() -> Any:
             self.accountant.poisson_sampling = True
             module, optimizer, *others, loader = super().make_private(**arguments)
             if type(loader.batch_sampler).__name__ != "UniformWithReplacementSampler":
-                reason = "passes over empty samples, so a record is in the other samples more often than at its rate"
-                sampler = type(loader.batch_sampler).__name__
-                raise InvalidArgumentError("sampler", sampler, reason, "train in one process, not distributed")
+                raise _distributed("sampler", type(loader.batch_sampler).__name__)
 
             def clipping_norm() -> float:
                 if hasattr(optimizer, "max_grad_norms"):

@@ -393,10 +393,37 @@ def test_options_that_do_not_affect_the_cost_are_passed_on(stand_in: dict[str, A
     assert engine.accountant.history == [(7.0, 0.2, 5)]
 
 
-def test_distributed_training_is_refused(stand_in: dict[str, Any]) -> None:
-    """Opacus passes over empty samples there."""
-    with pytest.raises(InvalidArgumentError, match="passes over empty samples"):
-        opacus_training.opacus_engine().make_private(module="distributed")
+def kind_of_module(*names: str) -> Any:
+    """A model as PyTorch's wrappers leave it: a class with theirs among its bases."""
+    return type("FSDPLinear", tuple(type(name, (), {}) for name in names), {})()
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ({"module": "distributed"}, "sampler"),  # Opacus found out itself
+        ({"module": kind_of_module("FSDPModule", "Linear")}, "module"),
+        ({"module": kind_of_module("FullyShardedDataParallel")}, "module"),  # which Opacus takes for one process
+        ({"module": kind_of_module("DistributedDataParallel")}, "module"),
+        ({"module": 3, "grad_sample_mode": "ghost_fsdp"}, "grad_sample_mode"),
+    ],
+)
+def test_training_in_several_processes_is_refused(
+    stand_in: dict[str, Any], arguments: dict[str, Any], named: str
+) -> None:
+    """Opacus passes over empty samples there, and processes with one seed share the coins of their samples."""
+    with pytest.raises(InvalidArgumentError, match="skips the empty samples.*same coins") as caught:
+        opacus_training.opacus_engine().make_private(**arguments)
+    assert caught.value.argument == named and "BatchMemoryManager" in caught.value.remedy
+
+
+def test_an_optimizer_of_several_processes_is_refused_by_the_accountant_alone() -> None:
+    accountant = trained(0)
+    with pytest.raises(InvalidArgumentError, match="world_size=2"):
+        accountant.get_optimizer_hook_fn(0.1)(optimizer(world_size=2, rank=0))
+    assert len(accountant) == 0
+    accountant.step(noise_multiplier=2.0, sample_rate=0.1)  # for a loop with samples of its own
+    assert len(accountant) == 1
 
 
 def test_a_checkpoint_is_charged_to_the_filter(stand_in: dict[str, Any]) -> None:
