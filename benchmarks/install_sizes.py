@@ -32,6 +32,7 @@ PURPOSE = {
     "sklearn": "`hockeystick.estimators`",
     "sql": "audits of queries on DuckDB",
     "postgres": "ledgers in PostgreSQL",
+    "secure-sum": "sums of clients' numbers that the server does not see",
     "federated": "learners on Flower",
     "opacus": "trainings by Opacus; brings torch",
     "jax": "trainings by jax-privacy; brings jax",

@@ -18,9 +18,16 @@ from .data.user_level import BoundedOwners as BoundedOwners
 from .data.user_level import UserClippedSum as UserClippedSum
 from .data.user_level import UserSample as UserSample
 from .distributed.discrete_gaussian_shares import DiscreteGaussianShares as DiscreteGaussianShares
+from .distributed.pairwise.messages import MessageError as MessageError
+from .distributed.pairwise.pairwise_sum import PairwiseSum as PairwiseSum
+from .distributed.pairwise.primitives import new_identity as new_identity
+from .distributed.pairwise.sum_client import SumClient as SumClient
+from .distributed.pairwise.sum_server import ClientsInProcess as ClientsInProcess
+from .distributed.pairwise.sum_server import Refusal as Refusal
+from .distributed.pairwise.sum_server import SumOutcome as SumOutcome
+from .distributed.pairwise.sum_server import conduct_sum as conduct_sum
 from .distributed.polya_shares import PolyaShares as PolyaShares
 from .distributed.secure_aggregation import AggregationError as AggregationError
-from .distributed.secure_aggregation import MaskedSum as MaskedSum
 from .distributed.secure_aggregation import secure_sum as secure_sum
 from .distributed.skellam_shares import SkellamShares as SkellamShares
 from .lazy.lazy_sampler import LazySampler as LazySampler

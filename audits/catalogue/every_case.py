@@ -20,6 +20,7 @@ from hockeystick.audits.catalogue.mechanisms.bounded_contributions import bounde
 from hockeystick.audits.catalogue.mechanisms.lazy_walk import walk_cases
 from hockeystick.audits.catalogue.mechanisms.mechanisms import mechanism_cases
 from hockeystick.audits.catalogue.mechanisms.noise_shares import share_cases
+from hockeystick.audits.catalogue.mechanisms.secure_sums import secure_sum_cases
 from hockeystick.audits.catalogue.parts.cases import STATED_CONFIDENCE, Case, Subject
 from hockeystick.audits.catalogue.run import CaseResult, run_catalogue
 from hockeystick.audits.catalogue.smoothed.cases import smoothed_cases
@@ -36,7 +37,7 @@ def catalogue() -> tuple[Case, ...]:
         >>> sum(case.broken for case in cases) > 100 and sum(not case.broken for case in cases) > 100
         True
     """
-    mechanisms = (*mechanism_cases(), *share_cases(), *bounded_cases(), *walk_cases())
+    mechanisms = (*mechanism_cases(), *share_cases(), *secure_sum_cases(), *bounded_cases(), *walk_cases())
     learners = (
         *learner_cases(),
         *baseline_cases(),

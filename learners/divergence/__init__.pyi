@@ -14,6 +14,7 @@ from .local_baselines import RandomizedKL as RandomizedKL
 from .local_baselines import TrustedHistogram as TrustedHistogram
 from .made_up_populations import LabelledRecords as LabelledRecords
 from .over_a_network import KLClient as KLClient
+from .over_a_network import kl_plan as kl_plan
 from .over_a_network import kl_server as kl_server
 from .printed.coins_after_data import CoinChannel as CoinChannel
 from .printed.coins_after_data import CoinRelease as CoinRelease

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ from scipy.special import digamma
 from hockeystick.accounting import (
     AccountantGraph,
     Adjacency,
+    Guarantee,
     InvalidArgumentError,
     InvalidDataError,
     PrivacyEvent,
@@ -38,7 +40,15 @@ from hockeystick.learners.divergence.graph import record_graph
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
 from hockeystick.mechanisms.contract.arguments import generator, run_count
-from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, MaskedSum, modulus_for, secure_sum
+from hockeystick.mechanisms.distributed.pairwise.pairwise_sum import (
+    COMPUTATIONAL,
+    LYING,
+    SILENCE,
+    PairwiseSum,
+    check_two_lists,
+)
+from hockeystick.mechanisms.distributed.pairwise.sum_server import sum_in_process
+from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError, modulus_for, secure_sum
 from hockeystick.mechanisms.numbers.added_integers import least_noise
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
@@ -120,10 +130,12 @@ class DistributedKL:
         shares: The noise that each client adds to each count, with ``rise=1`` and ``fall=0``. Its ``survivors`` are
             the clients of a cohort that certainly answer and keep their noise secret.
         group: The number of records of one client that may be replaced.
+        threshold: t, the number of clients of a cohort that have to answer to the end, or there is no sum; by default
+            ``survivors``. Against c clients that collude, the noise of t - c is charged.
 
     Raises:
-        InvalidArgumentError: an argument is outside its domain, or there are more survivors than clients in the
-            smallest cohort.
+        InvalidArgumentError: an argument is outside its domain, or survivors <= threshold <= clients in the smallest
+            cohort does not hold.
 
     Example:
         >>> import numpy as np
@@ -139,6 +151,15 @@ class DistributedKL:
     average: QueryAverage = field(converter=_average)
     shares: Shares = field()
     group: int = field(default=1, converter=_group)
+    threshold: int = field()
+
+    @threshold.default
+    def _survivors(self) -> int:
+        return getattr(self.shares, "survivors", 1)  # the validator of shares raises
+
+    def __attrs_post_init__(self) -> None:
+        smallest = min(len(cohort) for cohort in self.average.cohorts)
+        integer("threshold", self.threshold, low=self.shares.survivors, high=smallest)
 
     @shares.validator
     def _shares_are_for_one_count(self, _: object, value: object) -> None:
@@ -164,6 +185,7 @@ class DistributedKL:
         law: Law = "skellam",
         survivors: int | None = None,
         group: int = 1,
+        threshold: int | None = None,
     ) -> DistributedKL:
         """Returns the estimator with the least noise that is (ε, δ)-DP, by the exact law of the noise.
 
@@ -174,6 +196,8 @@ class DistributedKL:
             survivors: The number of clients of each cohort that certainly answer and keep their noise secret; by
                 default all.
             group: The number of records of one client that may be replaced.
+            threshold: t; by default ``survivors``. To meet the target against c colluding clients, give
+                ``survivors=t - c``.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -185,10 +209,11 @@ class DistributedKL:
         moves, many = changed_counts(plan), _group(group)
         one_of("law", law, "skellam", "discrete gaussian", "polya")
         target = real("epsilon", epsilon, low=0.0, low_open=True)
+        build = partial(cls, average=plan, group=many, threshold=whole if threshold is None else threshold)
         if law == "polya":
             scale = PolyaShares.calibrated(epsilon=target / (moves * many), survivors=whole).scale
             while True:
-                found = cls(average=plan, shares=PolyaShares(scale, survivors=whole), group=many)
+                found = build(shares=PolyaShares(scale, survivors=whole))
                 if found.event().pure_epsilon() <= target:
                     return found
                 scale = math.nextafter(scale, math.inf)
@@ -199,51 +224,94 @@ class DistributedKL:
             epsilon=epsilon, delta=allowed, survivors=whole, rise=rise, fall=many if moves == 2 else 0
         )
         if moves <= 2:
-            return cls(average=plan, shares=evolve(first, rise=1, fall=0), group=many)
+            return build(shares=evolve(first, rise=1, fall=0))
         if isinstance(first, SkellamShares):
 
             def skellam(share_variance: float) -> DistributedKL:
-                return cls(average=plan, shares=SkellamShares(share_variance, survivors=whole), group=many)
+                return build(shares=SkellamShares(share_variance, survivors=whole))
 
             # The sum over all is to be 1e8 at most: quotient and products are off by U each, of 9 U.
             return _least(skellam, first.share_variance, epsilon, allowed, low=1e-9, high=1e8 / whole * (1 - 1e-15))
         factor = first.factor
 
         def gaussian(share_sigma: float) -> DistributedKL:
-            shares = DiscreteGaussianShares(share_sigma, survivors=whole, factor=factor)
-            return cls(average=plan, shares=shares, group=many)
+            return build(shares=DiscreteGaussianShares(share_sigma, survivors=whole, factor=factor))
 
         return _least(gaussian, first.share_sigma, epsilon, allowed, low=0.1, high=2.0**12)
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
-    def event(self) -> PrivacyEvent:
+    def event(self, *, colluders: int | None = None) -> PrivacyEvent:
         """Returns the cost of one record, or of a client's group, against those who see sums and other clients' noise.
 
         A group moves counts up and down by its size in total; because the noise is log-concave, concentrating the
         change on one symbol is the easiest to detect.
+
+        Args:
+            colluders: c, the clients whose noise the adversary has; the noise of t - c is charged. By default those
+                that leave the noise of ``shares.survivors``.
+
+        Raises:
+            InvalidArgumentError: c is not an integer in 0, ..., t - 1, or the noise has no known cost for a group.
         """
-        one = evolve(self.shares, rise=self.group).event()
+        honest = self.shares.survivors if colluders is None else self._honest(colluders)
+        one = evolve(self.shares, survivors=honest, rise=self.group).event()
         return compose((one, changed_counts(self.average)))
 
-    def graph(self) -> AccountantGraph:
+    def _honest(self, colluders: int) -> int:
+        return self.threshold - integer("colluders", colluders, low=0, high=self.threshold - 1)
+
+    def graph(self, *, colluders: int | None = None) -> AccountantGraph:
         """Returns the plan: the noisy counts are one release, the estimates are post-processing.
 
-        The view "output" sees the estimate, "server" the sums; both cost the same. In either the noise of all but the
-        survivors is known.
+        The view "output" sees the estimate, "server" the sums, and "client", for c >= 1, the sums and the numbers of
+        one of the c clients; all cost the same. In each the noise of all but t - c clients is known.
+
+        Args:
+            colluders: As for ``event``.
+
+        Raises:
+            InvalidArgumentError: as for ``event``.
         """
-        sure, requested = self.shares.survivors, min(len(cohort) for cohort in self.average.cohorts)
-        return (
+        t, requested = self.threshold, min(len(cohort) for cohort in self.average.cohorts)
+        c = t - self.shares.survivors if colluders is None else t - self._honest(colluders)
+        found = (
             record_graph(
                 self.group,
-                f"of each cohort at least {sure} of {requested} clients answer and do not tell their noise",
-                "the server sees no more of a cohort's messages than their sum (secure aggregation)",
+                f"of each cohort at least {t} of {requested} clients answer, or there is no sum; at most {c} of the "
+                f"clients tell their noise or keys, so that the noise of {t - c} is secret",
+                "the server sees no more of a cohort's messages than their sum (secure aggregation): it is semi-honest",
+                COMPUTATIONAL,
+                SILENCE,
             )
-            .release("counts", self.event(), reads=("records", "coins"))
+            .release("counts", self.event(colluders=colluders), reads=("records", "coins"))
             .post("estimate", reads=("counts",))
             .view("server", sees=("counts", "estimate", "coins"))
             .view("output", sees=("estimate", "coins"))
         )
+        return found.view("client", sees=("counts", "estimate", "coins")) if c else found
+
+    def guarantee(self, view: str | None = None, *, colluders: int | None = None, lying: bool = False) -> Guarantee:
+        """Returns the guarantee of the plan for a view; see ``graph``.
+
+        Args:
+            view: "server", "client" or "output"; by default the adversary sees all published values.
+            colluders: As for ``event``.
+            lying: Whether the server may deviate from the protocol. Its clients then need identities; see
+                ``kl_plan``.
+
+        Raises:
+            InvalidArgumentError: as for ``event``; or a server may lie, and 2t is not above n + c.
+            GraphError: there is no such view.
+        """
+        found = self.graph(colluders=colluders).guarantee(view=view)
+        if not lying:
+            return found
+        c = self.threshold - self.shares.survivors if colluders is None else colluders
+        kept = found.assumptions[:2]
+        for n in sorted({len(cohort) for cohort in self.average.cohorts}):
+            check_two_lists(n, self.threshold, c)
+        return evolve(found, assumptions=(*kept, LYING, COMPUTATIONAL, SILENCE))
 
     @property
     def factor(self) -> int:
@@ -323,12 +391,14 @@ class DistributedKL:
         Args:
             data: The counts of all clients.
             answering: The indices of the clients that answer; by default all. They must not depend on records.
-            aggregation: "ideal", or "masked" to simulate the masks of secure aggregation.
+            aggregation: "ideal", or "masked" for the protocol of a ``PairwiseSum``, with all clients in this process:
+                n^2 key agreements for n clients, 4 s for 100.
             ledger, name, reads, noise: As for a mechanism's release.
 
         Raises:
             InvalidArgumentError: an argument is outside its domain, or the data do not fit the public plan.
-            AggregationError: fewer clients of a cohort answer than the noise is calibrated for.
+            AggregationError: fewer clients of a cohort answer than the threshold.
+            MissingExtraError: sums are to be masked, and the extra ``secure-sum`` is not installed.
             HockeystickError: the ledger refuses.
         """
         source, counts = check_noise(noise), self._client_counts(data)
@@ -353,8 +423,8 @@ class DistributedKL:
     def _answering(self, cohort: npt.NDArray[np.int64], present: list[int] | None) -> list[int]:
         """The indices in a cohort of the clients that answer."""
         here = np.arange(len(cohort)) if present is None else np.flatnonzero(np.isin(cohort, present))
-        if len(here) < self.shares.survivors:
-            raise too_few(len(here), len(cohort), self.shares.survivors)
+        if len(here) < self.threshold:
+            raise AggregationError(f"{len(here)} of {len(cohort)} clients have answered; {self.threshold} are needed")
         return [int(i) for i in here]
 
     def _client_counts(self, data: ClientCounts) -> list[tuple[npt.NDArray[np.int64], IntArray]]:
@@ -368,7 +438,6 @@ class DistributedKL:
         messages = self.factor * own
         for i in here:
             messages[i] += self.shares.share(own.shape[1], noise=noise)
-        least = max(1, self.shares.survivors)
         if one_of("aggregation", aggregation, "ideal", "masked") == "ideal":
             spread = math.sqrt(evolve(self.shares, survivors=len(own)).variance())
             largest = self.factor * float(self.average.records.max())
@@ -378,10 +447,10 @@ class DistributedKL:
                 largest=largest,
                 sigma=spread,
                 survivors=here,
-                threshold=least,
+                threshold=self.threshold,
             )
-        protocol = MaskedSum(self.modulus(), len(own), threshold=least)
-        return protocol.unmask({i: protocol.mask(i, messages[i]) for i in here})
+        protocol = PairwiseSum(clients=len(own), length=own.shape[1], modulus=self.modulus(), threshold=self.threshold)
+        return sum_in_process(protocol, {i: messages[i] for i in here}).total
 
     def worst_case_neighbours(self) -> tuple[ClientCounts, ClientCounts]:
         """Returns data sets of one cohort that differ in one record and in as many published counts as possible."""
@@ -488,11 +557,6 @@ def _terms(
     at = spread / mass
     correction = np.where(p > _SURE * at, 0.5 * (at / p) ** 2, 0.0)
     return np.asarray(lam * (p / pi - 1.0) - (logs - np.log(pi)) - correction)
-
-
-def too_few(answered: int, requested: int, needed: int) -> AggregationError:
-    """Returns the error for fewer answers than the noise is calibrated for."""
-    return AggregationError(f"{answered} of {requested} clients have answered; the noise is calibrated for {needed}")
 
 
 def _least(

@@ -8,6 +8,8 @@ their format.
   algorithm and its guarantee decide which of them take part.
 * :func:`client_app` answers requests from one node's own losses with its own noise. Its state stays on the node, in
   Flower's context of the run.
+* :func:`post_on_flower` carries the messages of a secure sum (``hockeystick.mechanisms.conduct_sum``) between a
+  ``ServerApp`` and the same :func:`client_app`, whose clients are then ``SumClient`` or the like.
 
 A node takes part in a run once and answers requests in their order. A request that comes twice or out of order is
 refused, since a second answer would be a second release. Flower runs a node's messages in parallel processes, each
@@ -49,12 +51,14 @@ from hockeystick.learners.network.protocol import (
     caught_up,
     conduct,
 )
+from hockeystick.mechanisms.distributed.pairwise.sum_client import AnySumClient
 
 Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
 _RECORD = "hockeystick"  # the name of the only record of every message
 _STATE = "hockeystick state"  # the name of the client's arrays in the context, beside a record of the last answer
 _POLL = 0.25  # seconds between two polls for replies
+_MakeClient = Callable[["Node", int], Any]
 
 
 @frozen
@@ -72,7 +76,9 @@ class Node:
     config: Mapping[str, object]
 
 
-def client_app(make_client: Callable[[Node, int], Client], *, seed: Callable[[Node], int] | None = None) -> Any:
+def client_app(
+    make_client: Callable[[Node, int], Client | AnySumClient], *, seed: Callable[[Node], int] | None = None
+) -> Any:
     """Returns a ``flwr.clientapp.ClientApp`` of one client.
 
     Flower starts a process for every message, so the client is made anew each time, from the same node and seed.
@@ -106,8 +112,10 @@ def client_app(make_client: Callable[[Node, int], Client], *, seed: Callable[[No
     @app.train()  # type: ignore[untyped-decorator]
     def answer(message: Any, context: Any) -> Any:
         try:
-            requests = wire.read_requests(_record(message))
-            return replied(message, _answered(make_client, seed, types, context, requests))
+            record = _record(message)
+            if record.get("kind") == wire.LETTER:
+                return replied(message, _letter_answered(make_client, seed, types, context, *wire.read_letter(record)))
+            return replied(message, _answered(make_client, seed, types, context, wire.read_requests(record)))
         except Exception as error:
             _log.error("the node has not answered: %s", type(error).__name__)
             _log.debug("the node has not answered", exc_info=True)
@@ -166,6 +174,62 @@ def conduct_on_flower(
         InvalidArgumentError: an argument is out of range.
     """
     return _conducted(server, grid, _Terms(clients, least, timeout, enrolment))
+
+
+def post_on_flower(grid: Any, *, clients: int, timeout: float = 60.0, enrolment: float = 600.0) -> _Letters:
+    """Returns what carries the messages of a secure sum over a Flower ``Grid``, for ``conduct_sum`` in a ``ServerApp``.
+
+    The masks are those of ``SumClient``, not of Flower's SecAgg+, for whose masks there is no certificate: their seeds
+    have 28 bits, and their generator is linear.
+
+    Args:
+        grid, clients, timeout, enrolment: As for :func:`conduct_on_flower`. A client that is late for a step is out
+            of the sum. No other run can use its nodes at the same time.
+
+    Raises:
+        FederationError: a client has no node, or two nodes are the same client.
+        InvalidArgumentError: an argument is out of range.
+    """
+    terms = _Terms(clients, 1, timeout, enrolment)
+    return _Letters(grid, _enrolled(grid, terms.clients, terms.enrolment), terms.timeout)
+
+
+@frozen(eq=False)
+class _Letters:
+    grid: Any
+    nodes: tuple[int, ...]
+    timeout: float
+    _sent: list[int] = field(factory=list, init=False)
+
+    def __call__(self, letters: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
+        self._sent.append(len(letters))
+        number, end = len(self._sent), time.monotonic() + self.timeout
+        online = set(self.grid.get_node_ids())
+        records = {
+            self.nodes[i]: wire.letter_record(number, text) for i, text in letters.items() if self.nodes[i] in online
+        }
+        pending = _pushed(self.grid, records, "train", self.timeout)
+        client_at = {node: client for client, node in enumerate(self.nodes)}
+        found: list[tuple[int, bytes]] = []
+        while True:
+            for node, record in _pulled(self.grid, pending):
+                text = None if record is None else _letter(record, number)
+                if text is not None:
+                    found.append((client_at[node], text))
+            if not pending or time.monotonic() > end:
+                return found
+            time.sleep(_POLL)
+
+
+def _letter(record: Mapping[str, object], number: int) -> bytes | None:
+    """Returns the text of an answer, empty (the sum refuses that) if it can't be read, or None for a refusal."""
+    if record.get("kind") == wire.REFUSAL:
+        return None
+    try:
+        found, text = wire.read_letter(record)
+    except wire.WireError:
+        return b""
+    return text if found == number else b""
 
 
 def _seconds(value: object) -> float:
@@ -313,7 +377,7 @@ def _node(context: Any) -> Node:
 
 
 def _answered(
-    make_client: Callable[[Node, int], Client],
+    make_client: _MakeClient,
     seed: Callable[[Node], int] | None,
     types: Any,
     context: Any,
@@ -328,17 +392,47 @@ def _answered(
         raise FederationError(f"request {answered + 1} is next")
     last = new[-1]
     with _claimed(f"{context.run_id}-{context.node_id}", answered, last.number):
-        drawn = secrets.token_bytes(16) if stored is None else stored["seed"]
-        client = make_client(node, int.from_bytes(drawn, "little") if seed is None else seed(node))
+        drawn, client = _made(make_client, seed, node, stored)
         state, answer = caught_up(client, client.start() if stored is None else _stored_state(context), new)
         values = np.asarray(answer, dtype=np.float64)
         if values.shape != (last.size,) or not np.isfinite(values).all():
             raise FederationError("the client's answer is not a finite vector of the requested size")
-        arrays = types.ArrayRecord({name: types.Array(np.asarray(each)) for name, each in state.items()})
-        record = types.ConfigRecord({"answered": last.number, "seed": drawn})
-    context.state[_STATE] = arrays
-    context.state[_RECORD] = record
+        records = _records(types, state, last.number, drawn)
+    context.state[_STATE], context.state[_RECORD] = records
     return wire.answer_record(last.number, values)
+
+
+def _letter_answered(
+    make_client: _MakeClient,
+    seed: Callable[[Node], int] | None,
+    types: Any,
+    context: Any,
+    number: int,
+    text: bytes,
+) -> wire.Record:
+    """As :func:`_answered`, for a message of a secure sum; one that was missed is never made up for."""
+    node = _node(context)
+    stored = context.state.config_records.get(_RECORD)
+    answered = 0 if stored is None else int(stored["answered"])
+    if number != answered + 1:
+        raise FederationError(f"message {answered + 1} is next")
+    with _claimed(f"{context.run_id}-{context.node_id}", answered, number):
+        drawn, client = _made(make_client, seed, node, stored)
+        state, answer = client.answer(client.start() if stored is None else _stored_state(context), text)
+        records = _records(types, state, number, drawn)
+    context.state[_STATE], context.state[_RECORD] = records
+    return wire.letter_record(number, answer)
+
+
+def _made(make_client: _MakeClient, seed: Callable[[Node], int] | None, node: Node, stored: Any) -> tuple[bytes, Any]:
+    """Returns the node's own random bytes and its client."""
+    drawn = secrets.token_bytes(16) if stored is None else stored["seed"]
+    return drawn, make_client(node, int.from_bytes(drawn, "little") if seed is None else seed(node))
+
+
+def _records(types: Any, state: State, answered: int, drawn: bytes) -> tuple[Any, Any]:
+    arrays = types.ArrayRecord({name: types.Array(np.asarray(each)) for name, each in state.items()})
+    return arrays, types.ConfigRecord({"answered": answered, "seed": drawn})
 
 
 @contextmanager

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Record = dict[str, int | str | bytes | list[int] | list[float]]
 
 VERSION = 1
-REQUESTS, ANSWER, REFUSAL, SEAT = "requests", "answer", "refusal", "seat"
+REQUESTS, ANSWER, REFUSAL, SEAT, LETTER = "requests", "answer", "refusal", "seat", "letter"
 _FLOATS = np.dtype("<f8")
 
 
@@ -97,6 +97,24 @@ def read_answer(record: Mapping[str, object], number: int) -> FloatArray | None:
     if _whole(record, "number") != number:
         raise WireError("field 'number' is not that of the request")
     return _unpacked(record, "values")
+
+
+def letter_record(number: int, text: bytes) -> Record:
+    """Returns message ``number`` = 1, 2, ... of a secure sum, to a client or from it, as a record."""
+    return {"version": VERSION, "kind": LETTER, "number": number, "text": text}
+
+
+def read_letter(record: Mapping[str, object]) -> tuple[int, bytes]:
+    """Returns number and text of a :func:`letter_record`.
+
+    Raises:
+        WireError: the record is malformed.
+    """
+    _check_kind(record, LETTER, "number", "text")
+    text = record["text"]
+    if type(text) is not bytes:
+        raise WireError("field 'text' is not bytes")
+    return _whole(record, "number"), text
 
 
 def seat_question() -> Record:

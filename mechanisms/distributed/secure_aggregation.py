@@ -1,10 +1,6 @@
 """Secure aggregation: a server learns the sum of the clients' whole numbers, modulo a power of two, and nothing else.
 
-``secure_sum`` is the ideal functionality, which learners call. ``MaskedSum`` simulates the arithmetic of a protocol for
-it (after Bonawitz et al. 2017). Every two clients share a seed; one adds the mask generated from it, the other
-subtracts it, so all masks cancel in the sum. If a client drops out, the others reveal the seeds they share with it, and
-its masks are removed from their messages. Key agreement, secret sharing of the seeds and the second mask that protects
-a late client are not simulated: a late answer has to be discarded.
+``secure_sum`` is the ideal functionality. The protocol that provides it is in ``mechanisms/distributed/pairwise``.
 
 Numbers are summed modulo R and read as the representative in [−R/2, R/2). The sum is correct if it lies there, so R
 has to exceed 2(largest + 8σ), where ``largest`` is a public bound on the absolute noiseless sum and σ the standard
@@ -13,12 +9,9 @@ deviation of all noise in it: then normal noise makes it wrap around with a prob
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
-from attrs import field, frozen
 from numpy.typing import ArrayLike, NDArray
 
 from hockeystick.accounting import HockeystickError, InvalidArgumentError, InvalidDataError, validate
@@ -60,7 +53,7 @@ def check_modulus(modulus: int, *, largest: float, sigma: float = 0.0) -> None:
     Raises:
       InvalidArgumentError: sums do not fit, or an argument is out of its domain.
     """
-    if _modulus(modulus) <= _room(largest, sigma):
+    if checked_modulus(modulus) <= _room(largest, sigma):
         raise InvalidArgumentError(
             "modulus",
             modulus,
@@ -104,138 +97,15 @@ def secure_sum(
         raise InvalidDataError("vectors", vectors, "is a single number", "give one row for each client")
     remaining = _clients("survivors", range(len(numbers)) if survivors is None else survivors, len(numbers))
     _check_enough(len(remaining), threshold)
-    return _centred(numbers[list(remaining)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
+    return centred(numbers[list(remaining)].view(np.uint64).sum(axis=0, dtype=np.uint64), modulus)
 
 
-def _modulus(value: int) -> int:
+def checked_modulus(value: int) -> int:
+    """Returns the field ``modulus``, a power of two from 2 to 2^62."""
     number = validate.integer("modulus", value, low=2, high=_LARGEST_MODULUS)
     if number & (number - 1):
         raise InvalidArgumentError("modulus", value, "is not a power of two", f"try {1 << number.bit_length()}")
     return number
-
-
-def _client_count(value: int) -> int:
-    return validate.integer("clients", value, low=2, high=10**5)
-
-
-def _key(value: bytes | None) -> bytes:
-    if value is None:
-        return os.urandom(32)
-    if not isinstance(value, bytes) or len(value) < 16:
-        raise InvalidArgumentError("key", "…", "is not bytes of length 16 or more", "leave it out for a fresh one")
-    return value
-
-
-@frozen
-class MaskedSum:
-    """The masks of one sum. One process plays all clients, so their pairwise seeds are derived from one key.
-
-    Args:
-      modulus: R, a power of two up to 2^62; see ``modulus_for``.
-      clients: the number of clients, at least 2.
-      threshold: the least number of survivors for which a sum is unmasked.
-      key: 16 bytes or more, secret and never used for a second sum; by default fresh from the operating system.
-
-    Raises:
-      InvalidArgumentError: an argument is out of its domain.
-
-    Example:
-      >>> from hockeystick.mechanisms import MaskedSum
-      >>> protocol = MaskedSum(64, 3, key=b"0123456789abcdef")
-      >>> sent = {client: protocol.mask(client, values) for client, values in enumerate([[3, 0], [1, 5], [2, 2]])}
-      >>> sent[0]  # uniform by itself
-      array([5, 1], dtype=uint64)
-      >>> del sent[2]  # a client drops out
-      >>> protocol.unmask(sent)
-      array([4, 5])
-    """
-
-    modulus: int = field(converter=_modulus)
-    clients: int = field(converter=_client_count)
-    threshold: int = field(default=2, kw_only=True)
-    key: bytes = field(default=None, converter=_key, repr=False, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        validate.integer("threshold", self.threshold, low=1, high=self.clients)
-
-    def mask(self, client: int, values: ArrayLike) -> Residues:
-        """Returns a client's message: its whole numbers plus its masks modulo R, by itself uniform on 0 … R − 1.
-
-        Raises:
-          InvalidArgumentError: there is no such client, or the values are not whole numbers.
-        """
-        (own,) = _clients("client", [client], self.clients)
-        sent = whole_numbers("values", values).view(np.uint64).copy()
-        for other in range(self.clients):
-            if other != own:
-                sent += self._signed_mask(own, other, sent.shape)
-        return np.asarray(sent & np.uint64(self.modulus - 1))
-
-    def reveal(self, client: int, dropped: Iterable[int], shape: tuple[int, ...]) -> Residues:
-        """Returns the sum of the masks that a survivor shares with the clients that dropped out, which it then reveals.
-
-        A client's message and all revealed masks of it determine its numbers. So the message of a client whose masks
-        were revealed must never be used.
-
-        Args:
-          client: the survivor.
-          dropped: the clients whose messages are missing.
-          shape: the shape of a message.
-
-        Raises:
-          InvalidArgumentError: there is no such client, or the survivor itself has dropped out.
-        """
-        (own,) = _clients("client", [client], self.clients)
-        gone = _clients("dropped", dropped, self.clients)
-        if own in gone:
-            raise InvalidArgumentError("dropped", gone, f"contains client {own} itself", "ask a survivor")
-        total = np.zeros(shape, dtype=np.uint64)
-        for other in gone:
-            total += self._signed_mask(own, other, shape)
-        return np.asarray(total & np.uint64(self.modulus - 1))
-
-    def unmask(self, sent: Mapping[int, ArrayLike]) -> IntArray:
-        """Returns the sum over the clients whose messages arrived, read in [−R/2, R/2).
-
-        Only the seeds that a survivor shares with a client that dropped out are used.
-
-        Raises:
-          InvalidArgumentError: a message belongs to no client.
-          AggregationError: fewer than ``threshold`` messages arrived, or they differ in shape or hold a number that is
-            not a residue.
-        """
-        remaining = _clients("sent", sent, self.clients)
-        _check_enough(len(remaining), self.threshold)
-        messages = [np.asarray(sent[client]) for client in remaining]
-        shape = messages[0].shape
-        for client, message in zip(remaining, messages, strict=True):
-            if message.shape != shape:
-                raise AggregationError(f"client {client} sent shape {message.shape}, client {remaining[0]} {shape}")
-            if message.dtype != np.uint64 or (message >= np.uint64(self.modulus)).any():
-                raise AggregationError(f"client {client} did not send an array of numbers modulo {self.modulus}")
-        dropped = set(range(self.clients)).difference(remaining)
-        revealed = [self.reveal(survivor, dropped, shape) for survivor in remaining]
-        return unmasked(messages, revealed, modulus=self.modulus)
-
-    def _signed_mask(self, own: int, other: int, shape: tuple[int, ...]) -> Residues:
-        """The mask that ``own`` adds for ``other``, modulo 2^64; the client with the larger index subtracts it."""
-        low, high = min(own, other), max(own, other)
-        seed = self.key + low.to_bytes(8, "big") + high.to_bytes(8, "big")
-        count = int(np.prod(shape, dtype=np.int64))
-        words = np.frombuffer(hashlib.shake_256(seed).digest(8 * count), dtype="<u8").astype(np.uint64).reshape(shape)
-        return words if own == low else np.asarray(~words + np.uint64(1))
-
-
-def unmasked(messages: Iterable[Residues], revealed: Iterable[Residues], *, modulus: int) -> IntArray:
-    """Returns the sum that a server computes from masked messages and revealed masks.
-
-    Args:
-      messages: the messages of all survivors, residues of one shape.
-      revealed: the masks that each survivor revealed; see ``MaskedSum.reveal``.
-      modulus: R.
-    """
-    sums = (np.stack(list(rows)).sum(axis=0, dtype=np.uint64) for rows in (messages, revealed))
-    return _centred(np.asarray(np.subtract(*sums)), _modulus(modulus))
 
 
 def _room(largest: float, sigma: float) -> float:
@@ -243,7 +113,8 @@ def _room(largest: float, sigma: float) -> float:
     return 2 * (bound + _DEVIATIONS * validate.real("sigma", sigma, low=0.0))
 
 
-def _centred(total: Residues, modulus: int) -> IntArray:
+def centred(total: Residues, modulus: int) -> IntArray:
+    """Returns residues modulo R as the representatives in [−R/2, R/2)."""
     residue = np.asarray(total & np.uint64(modulus - 1)).astype(np.int64)
     return np.asarray(np.where(residue >= modulus // 2, residue - modulus, residue))
 

@@ -255,7 +255,6 @@ def _mechanisms() -> dict[str, Row]:
             {name: 0.1 for name in (*VALUE, "log_ratio")},
         ),
         "LazyWalk": Row(lambda: step, {"log_ratio": 0.1}),
-        "MaskedSum": Row(lambda: M.MaskedSum(2**20, 3, key=b"k" * 16), {"values": [1, 2]}, {"client": 0}),
         "MatrixMechanism": Row(lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0), STEPS),
         "MatrixStream": Row(
             lambda: M.MatrixMechanism(M.factorisations.square_root(4), 2.0).stream(noise=M.SimulationNoise(1)),
@@ -474,7 +473,7 @@ def _divergence() -> dict[str, Row]:
         "KLClient": Row(
             lambda: L.divergence.KLClient,
             {"counts": np.ones(len(average().symbols), int)},
-            {"estimator": distributed(), "number": 0, "key": b"k" * 16, "source": 1},
+            {"estimator": distributed(), "number": 0, "source": 1},
         ),
         "LabelledRecords": Row(
             lambda: L.divergence.LabelledRecords,

@@ -97,7 +97,7 @@ def test_the_licence_is_apache_2() -> None:
 def test_the_test_extra_is_enough_for_the_demo_and_the_suite() -> None:
     extras = CONFIG["project"]["optional-dependencies"]
 
-    assert "hockeystick[dask,demo,opendp,postgres,tables]" in extras["test"]
+    assert "hockeystick[dask,demo,opendp,postgres,secure-sum,tables]" in extras["test"]
     assert "hockeystick[report]" in extras["demo"]
 
 

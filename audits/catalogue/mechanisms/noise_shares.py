@@ -1,9 +1,9 @@
-"""Sums of noise shares as cases of the catalogue: in one draw, added up share by share, and under masks; with mutants.
+"""Sums of noise shares as cases of the catalogue: in one draw, and added up share by share; with mutants.
 
 A claim is the event of the survivors' noise. Truths come from the exact law of the sum on the two values.
 
 Source: Agarwal, Kairouz & Liu 2021 (Skellam); Kairouz, Liu & Steinke 2021 (discrete Gaussian); Goryczka & Xiong 2017
-(Pólya); Bonawitz et al. 2017 (masks).
+(Pólya).
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import numpy as np
 from attrs import evolve, frozen
 
 from hockeystick import accounting
-from hockeystick.accounting.arrays import IntArray
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
-from hockeystick.mechanisms import DiscreteGaussianShares, MaskedSum, PolyaShares, SimulationNoise, SkellamShares
+from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SimulationNoise, SkellamShares
 
 STATED_AT = 1e-6
 """The delta of the claims."""
@@ -54,47 +53,6 @@ class AddedUp:
         return numbers + total.reshape(shape)
 
 
-@frozen
-class Messages:
-    """The server's view of masked sums in two rounds: client 0's message and the sum, then client 0's next message.
-
-    Client 0 holds the value in the first round; all other numbers are 0. All clients add their shares of noise.
-
-    Attributes:
-      shares: One client's noise; there are as many clients as survivors.
-      modulus: The modulus R.
-      masked: Whether messages are masked.
-      fresh: Whether the second round has a new key.
-    """
-
-    shares: Shares
-    modulus: int
-    masked: bool = True
-    fresh: bool = True
-
-    def __call__(self, value: int, rng: Rng, runs: int) -> IntArray:
-        """Returns numbers of shape (runs, 3). All runs are entries of one message, whose masks are independent."""
-        noise, key, clients = SimulationNoise(rng), rng.bytes(16), self.shares.survivors
-        own = self.shares.share((clients + 1) * runs, noise=noise).reshape(clients + 1, runs)
-        own[0] += value
-        masks = MaskedSum(self.modulus, clients, key=key)
-        sent = {client: masks.mask(client, own[client]) for client in range(clients)}
-        again = MaskedSum(self.modulus, clients, key=rng.bytes(16) if self.fresh else key)
-        first = sent[0] if self.masked else own[0]
-        return np.stack([first.astype(np.int64), masks.unmask(sent), again.mask(0, own[-1]).astype(np.int64)], axis=1)
-
-
-@frozen
-class Difference:
-    """Client 0's first message minus its second, modulo R: equal masks cancel."""
-
-    messages: Messages
-
-    def __call__(self, value: int, rng: Rng, runs: int) -> IntArray:
-        seen, half = self.messages(value, rng, runs), self.messages.modulus // 2
-        return np.asarray((seen[:, 0] - seen[:, 2] + half) % (2 * half) - half)
-
-
 # --- the cases -------------------------------------------------------------------------------------------------------
 
 
@@ -127,18 +85,6 @@ def share_cases() -> Iterator[Case]:
     yield _case("polya-shares-dropouts", evolve(polya, whole=5))
     yield _case("polya-shares-added-up", polya, AddedUp(polya, 4), broken=False)
     yield _case("polya-shares-added-up[one share forgotten]", polya, AddedUp(polya, 3), 32_000)
-    yield from _masked()
-
-
-def _masked() -> Iterator[Case]:
-    """Yields cases of masked sums: with masks the server learns no more than the sum, with six shares of noise."""
-    shares = SkellamShares(0.5, survivors=6)
-    masked = Messages(shares, 64)
-    yield _case("masked-sum", shares, masked, broken=False, known=False)
-    yield _case("masked-sum[messages without masks]", shares, evolve(masked, masked=False), 4_000, known=False)
-    yield _case("masked-sum:difference", shares, Difference(masked), broken=False, known=False)
-    reused = Difference(evolve(masked, fresh=False))  # only two shares of noise protect the value then
-    yield _case("masked-sum:difference[key used twice]", shares, reused, 4_000, known=False)
 
 
 def _case(

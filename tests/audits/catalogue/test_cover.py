@@ -25,7 +25,7 @@ from hockeystick.accounting import Adjacency
 from hockeystick.audits.catalogue.mechanisms.baselines import HedgeWeights, baseline_cases
 from hockeystick.audits.catalogue.mechanisms.bounded_contributions import Noisy, bounded_cases
 from hockeystick.audits.catalogue.mechanisms.lazy_walk import Walk, walk_cases, walk_pair
-from hockeystick.audits.catalogue.mechanisms.noise_shares import AddedUp, Messages, share_cases
+from hockeystick.audits.catalogue.mechanisms.noise_shares import AddedUp, share_cases
 from hockeystick.audits.catalogue.parts.cases import Case
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners import NoisyHedge
@@ -130,7 +130,6 @@ def test_each_has_a_mutant_beside_it() -> None:
     assert {name.split("[")[0] for name, case in CASES.items() if case.broken} <= correct
     of_kinds = (
         "shares",
-        "masked-sum",
         "clip",
         "bounded",
         "batches",
@@ -171,16 +170,6 @@ def test_shares_add_up_to_the_law_that_is_claimed(shares: Any) -> None:
     fewer = AddedUp(shares, shares.survivors - 1)(0, np.random.default_rng(1), 20_000)
     with pytest.raises(AssertionError):  # the planted mistake: the comparison would tell
         assert_law(fewer, values[near], masses[near])
-
-
-def test_a_server_sees_the_sum_and_uniform_messages() -> None:
-    shares = SkellamShares(0.5, survivors=3)
-    seen = Messages(shares, 16)(2, np.random.default_rng(1), 20_000)
-    assert_law(seen[:, 0], range(16), [1 / 16] * 16)
-    assert_law(seen[:, 2], range(16), [1 / 16] * 16)
-    values, masses = shares.law()
-    near = np.abs(values) <= 2
-    assert_law(seen[:, 1] - 2, values[near], masses[near])
 
 
 def test_copied_shares_lie_on_a_lattice() -> None:

@@ -1,25 +1,29 @@
-"""Tests of the distributed estimate over a transport: the sum of the shares, dropouts, and uniform single messages."""
+"""Tests of the distributed estimate over a transport: the sum of the shares, dropouts, and whose noise is charged."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, epsilon
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.distributed import DistributedKL
-from hockeystick.learners.divergence.over_a_network import KLClient, kl_server
+from hockeystick.learners.divergence.over_a_network import KLClient, kl_plan, kl_server
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.learners.network.protocol import FederationError, InProcess, Request, conduct, substream
-from hockeystick.mechanisms import DiscreteGaussianShares, SkellamShares
+from hockeystick.learners.network.protocol import substream
+from hockeystick.mechanisms import ClientsInProcess, DiscreteGaussianShares, PolyaShares, SkellamShares
+from hockeystick.mechanisms.distributed.pairwise.messages import MessageError
 from hockeystick.mechanisms.distributed.secure_aggregation import AggregationError
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
+pytest.importorskip("cryptography", reason="needs the extra secure-sum")
+
+from hockeystick.mechanisms import new_identity
+
 RECORDS = np.full(6, 20)
-KEY = b"a key of the clients, for a test"
 
 
 def data() -> ClientCounts:
@@ -27,94 +31,127 @@ def data() -> ClientCounts:
     return ClientCounts.of_records(np.repeat(np.arange(6), RECORDS), symbols, symbol_count=4)
 
 
-def estimator(survivors: int = 4, factor: int = 1) -> DistributedKL:
+def estimator(survivors: int = 4, factor: int = 1, **more: Any) -> DistributedKL:
     average = QueryAverage.drawn([0.4, 0.3, 0.2, 0.1], RECORDS, samples=30, rng=np.random.default_rng(1))
+    shares = SkellamShares(3.0, survivors=survivors)
     if factor > 1:
         return DistributedKL(average=average, shares=DiscreteGaussianShares(2.0, survivors=survivors, factor=factor))
-    return DistributedKL(average=average, shares=SkellamShares(3.0, survivors=survivors))
+    return DistributedKL(average=average, shares=shares, **more)
 
 
-def clients(plan: DistributedKL) -> list[KLClient]:
+def clients(plan: DistributedKL) -> Any:
     own = data().of_symbols(plan.average.symbols)
-    return [KLClient(plan, i, own[i], KEY, 100 + i) for i in range(6)]
+    return [KLClient(plan, i, own[i], 100 + i) for i in range(6)]
 
 
-@pytest.mark.parametrize("missing", [set(), {2}, {0, 5}])
+@pytest.mark.parametrize("missing", [dict[int, int](), {2: 0}, {0: 2, 5: 3}, {0: 1, 5: 2}])
 @pytest.mark.parametrize("factor", [1, 3])
-def test_the_server_finds_the_survivors_sum(missing: set[int], factor: int) -> None:
+def test_the_server_finds_the_survivors_sum(missing: dict[int, int], factor: int) -> None:
+    """``missing`` has the step before which a client drops out: one that has sent its counts is in the sum."""
     plan = estimator(factor=factor)
-    transport = InProcess(clients(plan), silent=lambda client, number: client in missing)
-    found = conduct(kl_server(plan, simulated=True), transport, clients=6)
-    kept = [i for i in range(6) if i not in missing]
+    post = ClientsInProcess(clients(plan), lambda client, step: missing.get(client, 9) <= step)
+    found, outcome = kl_server(plan, post, simulated=True)
+    kept = [i for i in range(6) if missing.get(i, 9) > 2]
     noise = sum(plan.shares.share(4, noise=SimulationNoise(substream(100 + i))) for i in kept)
     exact = plan.factor * data().of_symbols(plan.average.symbols)[kept].sum(axis=0) + noise
 
-    assert (found.result.counts == exact / plan.factor).all() and found.result.simulated
+    assert (found.counts == exact / plan.factor).all() and found.simulated and outcome.clients == tuple(kept)
     share = plan.shares.variance() / plan.shares.survivors
-    assert found.result.deviation == pytest.approx(math.sqrt(len(kept) * share) / plan.factor)
+    assert found.deviation == pytest.approx(math.sqrt(len(kept) * share) / plan.factor)
     size = 20 * len(kept)  # of those alone who have answered
     p = np.maximum(exact / plan.factor + 1.0, 1.0) / (size + 4.0)
     ratios = p / np.array([0.4, 0.3, 0.2, 0.1])
     for lam in (0.0, 1.0):
         known = float(plan.average.shares @ (lam * (ratios - 1.0) - np.log(ratios)))
-        assert found.result.estimate(lam) == pytest.approx(known, rel=1e-12)
-    assert found.result.average.records.tolist() == [size]
-    asked = len(kept) * len(plan.average.symbols)
-    assert found.communication.up == asked * (2 if missing else 1)
+        assert found.estimate(lam) == pytest.approx(known, rel=1e-12)
+    assert found.average.records.tolist() == [size]
 
 
-def test_too_many_or_too_late_dropouts_end_the_run() -> None:
+@pytest.mark.parametrize("step", [0, 1, 2, 3])
+def test_more_dropouts_than_the_threshold_allows_end_the_run(step: int) -> None:
     plan = estimator(survivors=5)
-    gone = InProcess(clients(plan), silent=lambda client, number: client in (1, 2))
-    with pytest.raises(AggregationError, match="4 of 6"):
-        conduct(kl_server(plan, simulated=True), gone, clients=6)
-    late = InProcess(clients(plan), silent=lambda client, number: client == 1 or (client == 3 and number == 2))
-    with pytest.raises(AggregationError, match="not the second"):
-        conduct(kl_server(plan, simulated=True), late, clients=6)
+    gone = ClientsInProcess(clients(plan), lambda client, at: client in (1, 2) and at >= step)
+    with pytest.raises(AggregationError, match=f"step {step}: 4 of 6 .* threshold is 5"):
+        kl_server(plan, gone, simulated=True)
 
 
-@pytest.mark.statistical
-def test_a_single_message_is_uniform() -> None:
-    """3200 residues: a chi-square test of residues in 16 classes; it fails by chance with probability 1e-6."""
+def test_a_leaked_client_shows_nothing_of_the_others() -> None:
+    """Today's only key is gone: the pair of two other clients has a secret that is in no third client's state."""
     plan = estimator()
-    own, request = data().of_symbols(plan.average.symbols)[0], Request(1, (1,), np.empty(0), 4, 0.0, 1e9)
-    drawn = []
-    for i in range(800):
-        client = KLClient(plan, 0, own, i.to_bytes(16, "big"), 7)
-        drawn.append(client.answer(client.start(), request)[1])
-    counts = np.bincount((np.concatenate(drawn) * 16 // plan.modulus()).astype(int), minlength=16)
-    unmasked_share = plan.shares.share(10_000, noise=SimulationNoise(1)) % plan.modulus() * 16 // plan.modulus()
+    those = clients(plan)
+    states: dict[int, list[dict[str, bytes]]] = {}
+    inner = ClientsInProcess(those)
 
-    assert stats.chisquare(counts).pvalue > 1e-6
-    assert stats.chisquare(np.bincount(unmasked_share, minlength=16)).pvalue < 1e-6
+    def spied(letters: dict[int, bytes]) -> Any:
+        found = inner(letters)
+        for client, state in inner._states.items():
+            states.setdefault(client, []).append({name: each.tobytes() for name, each in state.items()})
+        return found
+
+    kl_server(plan, spied, simulated=True)
+    leaked = b"".join(each for state in states[5] for each in state.values())
+    for other in range(5):
+        for secret in {state["secret"] for state in states[other] if "secret" in state}:
+            assert len(secret) == 32 and secret not in leaked
 
 
-def test_clients_answer_once_and_keep_their_own_masks() -> None:
+def test_a_client_answers_once_and_its_repr_shows_no_counts() -> None:
     plan = estimator()
     client = clients(plan)[2]
-    first = Request(1, (1,), np.empty(0), 4, 0.0, 1e9)
-    state, _ = client.answer(client.start(), first)
-    with pytest.raises(FederationError, match="answered before"):
-        client.answer(state, first)
-    with pytest.raises(FederationError, match="masks stay secret"):
-        client.answer(state, Request(2, (2,), np.array([2.0]), 4, 0.0, 1e9))
-    assert "key" not in repr(client) and str(client.counts.tolist()) not in repr(client)
+    from hockeystick.mechanisms.distributed.pairwise.sum_server import serve
+
+    text = next(serve(kl_plan(plan)))[2]
+    state, _ = client.answer(client.start(), text)
+    with pytest.raises(MessageError, match="not due"):
+        client.answer(state, text)
+    assert str(client.counts.tolist()) not in repr(client) and "source" not in repr(client)
+
+
+def test_the_noise_of_threshold_minus_colluders_is_charged() -> None:
+    plan = estimator(survivors=3, threshold=5)
+    for colluders, honest in ((None, 3), (0, 5), (2, 3), (4, 1)):
+        same = DistributedKL(average=plan.average, shares=SkellamShares(3.0, survivors=honest))
+        found = plan.guarantee("server", colluders=colluders)
+        assert found.epsilon(1e-6).upper == epsilon(same.event(), 1e-6).upper
+        assert f"at most {5 - honest} of the clients" in found.assumptions[1] and "X25519" in found.assumptions[3]
+    assert plan.guarantee("client").epsilon(1e-6) == plan.guarantee("output").epsilon(1e-6)
+    for wrong in (-1, 5, 1.5):
+        with pytest.raises(InvalidArgumentError, match="colluders"):
+            plan.guarantee("server", colluders=wrong)  # type: ignore[arg-type]
+    polya = DistributedKL(average=plan.average, shares=PolyaShares(5.0, survivors=5))
+    assert polya.guarantee("server", colluders=1).epsilon(0.0).upper > polya.guarantee("server").epsilon(0.0).upper
+
+
+def test_a_lying_server_needs_signed_lists_and_a_higher_threshold() -> None:
+    with pytest.raises(InvalidArgumentError, match="two lists"):
+        estimator(survivors=3, threshold=4).guarantee("server", colluders=2, lying=True)
+    found = estimator(survivors=3, threshold=5).guarantee("server", colluders=2, lying=True)
+    assert "Ed25519" in found.assumptions[2] and not any("semi-honest" in each for each in found.assumptions)
+    secret, public = zip(*(new_identity() for _ in range(6)), strict=True)
+    plan, own = estimator(), data().of_symbols(estimator().average.symbols)
+    signing = [KLClient(plan, i, own[i], 100 + i, identities=public, identity=secret[i]) for i in range(6)]
+    signed, outcome = kl_server(plan, ClientsInProcess(signing), simulated=True, identities=public)
+    plain, _ = kl_server(plan, ClientsInProcess(clients(plan)), simulated=True)
+    assert (signed.counts == plain.counts).all() and outcome.clients == tuple(range(6))
 
 
 def test_bad_arguments_are_refused() -> None:
     plan = estimator()
     for arguments, reason in (
-        ((plan, 6, [0] * 4, KEY, 1), "number"),
-        ((plan, 0, [0] * 3, KEY, 1), "counts"),
-        ((plan, 0, [-1, 0, 0, 0], KEY, 1), "counts"),
-        ((plan, 0, [0] * 4, b"short", 1), "key"),
-        ((plan, 0, [0] * 4, KEY, -1), "source"),
-        (("plan", 0, [0] * 4, KEY, 1), "estimator"),
+        ((plan, 6, [0] * 4, 1), "number"),
+        ((plan, 0, [0] * 3, 1), "counts"),
+        ((plan, 0, [-1, 0, 0, 0], 1), "counts"),
+        ((plan, 0, [0] * 4, -1), "source"),
+        (("plan", 0, [0] * 4, 1), "estimator"),
     ):
         with pytest.raises(InvalidArgumentError, match=reason):
             KLClient(*arguments)
+    for threshold in (3, 7):
+        with pytest.raises(InvalidArgumentError, match="threshold"):
+            estimator(threshold=threshold)
     rounds = QueryAverage.drawn(
         [0.5, 0.5], RECORDS, samples=3, rng=np.random.default_rng(1), cohort_size=2, mode="disjoint"
     )
+    several = DistributedKL(average=rounds, shares=SkellamShares(3.0, survivors=2))
     with pytest.raises(InvalidArgumentError, match="only one can be asked"):
-        kl_server(DistributedKL(average=rounds, shares=SkellamShares(3.0, survivors=2)), simulated=True)
+        kl_server(several, lambda letters: [], simulated=True)

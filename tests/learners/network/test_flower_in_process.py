@@ -31,7 +31,15 @@ from hockeystick.learners.network.protocol import (
     conduct,
     substream,
 )
-from hockeystick.mechanisms import SimulationNoise, SkellamShares
+from hockeystick.mechanisms import (
+    AggregationError,
+    ClientsInProcess,
+    PairwiseSum,
+    SimulationNoise,
+    SkellamShares,
+    SumClient,
+    conduct_sum,
+)
 
 pytest.importorskip("flwr", reason="needs Flower: pip install 'hockeystick[federated]'")
 
@@ -193,31 +201,66 @@ def test_the_sparse_vector_learner_plays_the_same_three_ways(network: Any, lazy_
 
 
 @pytest.mark.parametrize("lost", [set[int](), {1}])
-def test_the_masked_divergence_estimate_is_the_same_over_flower(network: Any, lost: set[int]) -> None:
-    """Counts with shares of noise, masked; a client that does not answer is unmasked by a second request."""
-    records, key = np.full(3, 10), bytes(16)
+def test_the_divergence_estimate_of_a_secure_sum_is_the_same_over_flower(network: Any, lost: set[int]) -> None:
+    """Counts with shares of noise, masked; a client that fails is out of the sum."""
+    records = np.full(3, 10)
     average = QueryAverage.drawn([0.5, 0.25, 0.25], records, samples=20, rng=np.random.default_rng(1))
     plan = DistributedKL(average=average, shares=SkellamShares(4.0, survivors=2))
     counts = np.random.default_rng(2).multinomial(10, [0.3, 0.3, 0.4], size=3)[:, average.symbols]
 
     def client(i: int) -> KLClient:
-        return KLClient(plan, i, counts[i], key, 20 + i)
+        return KLClient(plan, i, counts[i], 20 + i)
 
-    def made(node: flower.Node, seed: int) -> Client:
+    def made(node: flower.Node, seed: int) -> KLClient:
         if node.partition in lost:
             raise RuntimeError("out of order")
         return client(node.partition)
 
-    silent = InProcess([client(i) for i in range(3)], silent=lambda i, number: i in lost)
-    asked = conduct(kl_server(plan, simulated=True), silent, clients=3)
+    silent = ClientsInProcess([client(i) for i in range(3)], lambda i, step: i in lost)
+    asked, _ = kl_server(plan, silent, simulated=True)
     grid = network(flower.client_app(made), places(1, 2, 0)).grid()
-    over = flower.conduct_on_flower(kl_server(plan, simulated=True), grid, clients=3, least=2)
+    over, outcome = kl_server(plan, flower.post_on_flower(grid, clients=3), simulated=True)
 
-    np.testing.assert_array_equal(over.result.counts, asked.result.counts)
+    np.testing.assert_array_equal(over.counts, asked.counts)
     shares = sum(plan.shares.share(3, noise=SimulationNoise(substream(20 + i))) for i in range(3) if i not in lost)
-    np.testing.assert_array_equal(
-        over.result.counts, counts[[i for i in range(3) if i not in lost]].sum(axis=0) + shares
-    )
+    np.testing.assert_array_equal(over.counts, counts[[i for i in range(3) if i not in lost]].sum(axis=0) + shares)
+    assert outcome.clients == tuple(i for i in range(3) if i not in lost) and outcome.refused == ()
+
+
+SUM = PairwiseSum(clients=4, length=2, modulus=64)
+
+
+def adding(node: flower.Node, seed: int) -> SumClient:
+    return SumClient(SUM, node.partition, lambda: [node.partition, -1])
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_a_secure_sum_survives_a_node_lost_at_any_step(network: Any, step: int) -> None:
+    over = network(flower.client_app(adding), places(0, 1, 2, 3))
+    over.late = lambda node, k: node == 103 and k >= step
+    found = conduct_sum(SUM, flower.post_on_flower(over.grid(), clients=4))
+    kept = (0, 1, 2, 3) if step == 4 else (0, 1, 3)
+    assert found.clients == kept and found.total.tolist() == [sum(kept), -len(kept)]
+
+
+def test_a_secure_sum_refuses_copies_and_unreadable_answers(network: Any) -> None:
+    """Every message is delivered twice: the second answer is a refusal. One node's masked numbers can't be read."""
+    from flwr.app import ConfigRecord, RecordDict
+
+    def changed(node: int, k: int, reply: Any) -> Any:
+        if node == 103 and k == 3:
+            reply.content = RecordDict({"hockeystick": ConfigRecord({"version": 1, "kind": "letter", "number": 3})})
+        return reply
+
+    over = network(flower.client_app(adding), places(0, 1, 2, 3))
+    over.changed = changed
+    found = conduct_sum(SUM, flower.post_on_flower(over.grid(), clients=4))
+    assert found.clients == (0, 1, 3)
+    assert [each.reason for each in found.refused] == ["the message is not one of a secure sum"]
+
+    twice = network(flower.client_app(adding), places(0, 1, 2, 3), copies=2)
+    with pytest.raises(AggregationError, match="step 0: 0 of 4"):
+        conduct_sum(SUM, flower.post_on_flower(twice.grid(), clients=4))
 
 
 def test_the_apps_run_as_flower_runs_them(network: Any) -> None:
