@@ -274,13 +274,12 @@ class _Scores:
         """Returns the scores of outputs of a fold on one data set, thinned if there are very many."""
         step = max(1, 2 * evidence.tables[side].runs // _SAMPLE)
         counts = evidence.occurrences(fold)[side]
-        found = []
-        for code, constant in enumerate(self.constants):
-            if code in self.features:
-                real = evidence.rows(code, fold)[side][::step]
-                found.append(self.features[code].keys(real, real))
-            else:
-                found.append(np.repeat(ordinal(np.array([constant])), -(-counts[code] // step)))
+        times = -(-np.asarray(counts) // step)
+        times[list(self.features)] = 0
+        found = [np.repeat(ordinal(self.constants), times)]
+        for code, feature in self.features.items():
+            real = evidence.rows(code, fold)[side][::step]
+            found.append(feature.keys(real, real))
         return np.concatenate(found)
 
     def partition(self, evidence: Evidence, edges: IntArray) -> Partition:

@@ -11,16 +11,17 @@ bounding sample is counted by a partition of its view like by any other.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, compress, islice, pairwise
-from operator import eq, gt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations, compress, islice
+from operator import gt
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting.arrays import BoolArray, FloatArray
+from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
 from hockeystick.audits.outputs.output_items import LETTERS, ROWS, Items, has_words, items_of
 from hockeystick.audits.outputs.reading import Layout, Table
 from hockeystick.audits.outputs.values import token_words
@@ -37,6 +38,65 @@ _MOST_LETTERS = 60  # of an item in words
 _HUGE = 1e100
 
 Ends = tuple[int, int]
+
+
+@frozen(eq=False)
+class _Coded:
+    """The items of several outputs as numbers, one for equal ones.
+
+    Attributes:
+      outputs: the items of each.
+      codes: of all items, output by output.
+      index: the number of each item.
+      size: the number of each output's items.
+      rows: to which output each item belongs.
+      at: its index there.
+    """
+
+    outputs: Sequence[list[Any]]
+    codes: IntArray
+    index: dict[Any, int]
+    size: IntArray
+    rows: IntArray
+    at: IntArray
+
+    @classmethod
+    def of(cls, outputs: Sequence[list[Any]]) -> _Coded:
+        index: dict[Any, int] = {}
+        size = np.array(list(map(len, outputs)), dtype=np.int64)
+        flat = chain.from_iterable(outputs)
+        codes = np.fromiter((index.setdefault(item, len(index)) for item in flat), np.int64, int(size.sum()))
+        rows = np.repeat(np.arange(len(size)), size)
+        return cls(outputs, codes, index, size, rows, np.arange(len(codes)) - (np.cumsum(size) - size)[rows])
+
+    def of_each(self, some: Mapping[Any, int]) -> IntArray:
+        """Returns the number that each item of a code has; -1 where it has none."""
+        found = np.full(len(self.index) + 1, -1)
+        for item in some.keys() & self.index.keys():
+            found[self.index[item]] = some[item]
+        return found
+
+    @property
+    def beside(self) -> IntArray:
+        """The items that another one of their output follows."""
+        return np.flatnonzero(self.rows[1:] == self.rows[:-1])
+
+    def distinct(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Returns output, code and count of each of the different items of every output."""
+        kinds = max(1, len(self.index))
+        keys, cells = self.rows * kinds + self.codes, len(self.size) * kinds
+        if cells > 8 * len(keys):
+            held, counts = np.unique(keys, return_counts=True)
+        else:
+            every = np.bincount(keys, minlength=cells)
+            held = np.flatnonzero(every)
+            counts = every[held]
+        return held // kinds, held % kinds, counts
+
+    def sums(self, values: Any, where: Any = slice(None)) -> FloatArray:
+        """Returns the sum of items' values by output."""
+        weights = np.broadcast_to(values, self.rows[where].shape)
+        return np.bincount(self.rows[where], weights, len(self.size)).astype(np.float64)
 
 
 @frozen(eq=False)
@@ -58,26 +118,31 @@ class _Place:
     start: int
     end: int
 
-    def fill(self, row: list[float], items: list[Any]) -> None:
-        """Writes an output's values into a row of zeros."""
-        counts, known = Counter(items), 0
-        for item, count in counts.items():
-            column = self.words.get(item)
-            if column is not None:
-                known += count
-                row[column] = count
-        row[self.end - len(STATISTICS) : self.end] = _statistics(items, counts, known)
-        if self.ends:
-            back = items[::-1]
-            for item, (first, last) in self.ends.items():
-                held = item in counts
-                row[first] = items.index(item) if held else len(items)
-                row[last] = back.index(item) if held else len(items)
+    def fill(self, block: FloatArray, outputs: Sequence[list[Any]]) -> None:
+        """Writes the values of outputs' items into a block of zeros with a row for each."""
+        items = _Coded.of(outputs)
+        rows, codes, counts = items.distinct()
+        word = items.of_each(self.words)[codes]
+        block[rows[word >= 0], word[word >= 0]] = counts[word >= 0]
+        known = np.bincount(rows, counts * (word >= 0), len(block)).astype(np.float64)
+        block[:, self.end - len(STATISTICS) : self.end] = _statistics(items, rows, counts, known)
+        for which, at in enumerate((items.at, items.size[items.rows] - 1 - items.at)):
+            columns = {item: both[which] for item, both in self.ends.items()}
+            block[:, list(columns.values())] = items.size[:, None]
+            own = items.of_each(columns)[items.codes]
+            seen = np.flatnonzero(own >= 0)[:: 1 if which else -1]  # of equal items the one written last stays
+            block[items.rows[seen], own[seen]] = at[seen]
         if self.neighbours:
-            for pair, count in Counter(pairwise(items)).items():
-                column = self.neighbours.get(pair)
-                if column is not None:
-                    row[column] = count
+            beside, kinds = items.beside, len(items.index)
+            pairs = [pair for pair in self.neighbours if pair[0] in items.index and pair[1] in items.index]
+            keys = [items.index[one] * kinds + items.index[other] for one, other in pairs]
+            order = np.argsort(keys)
+            ordered = np.append(np.array(keys, dtype=np.int64)[order], kinds * kinds)
+            column = np.append(np.array([self.neighbours[pair] for pair in pairs], dtype=np.int64)[order], 0)
+            found = items.codes[beside] * kinds + items.codes[beside + 1]
+            where = np.searchsorted(ordered, found)
+            hit = ordered[where] == found
+            np.add.at(block, (items.rows[beside[hit]], column[where[hit]]), 1.0)
 
 
 STATISTICS = (
@@ -95,23 +160,52 @@ STATISTICS = (
 )
 
 
-def _statistics(items: list[Any], counts: Counter[Any], known: int) -> list[float]:
-    """Returns the values of ``STATISTICS``; ``known`` is the number of items in the vocabulary."""
-    size = len(items)
-    texts = [(len(item), count) for item, count in counts.items() if type(item) is str]  # equal to no other type's
-    letters, worded = sum(length * count for length, count in texts), sum(count for _, count in texts) == size
-    found: list[float] = [size, letters, len(counts), min(size, 1), 0, size - known, 0]
-    if len(counts) < size:
-        found[3:5] = max(counts.values()), sum(count > 1 for count in counts.values())
-        found[6] = sum(map(eq, items, islice(items, 1, None)))
-    try:
-        found.append(sum(map(gt, items, islice(items, 1, None))))
-    except TypeError:  # items of several types have no order
-        found.append(0)
-    if worded:
-        return [*found, 0, 0, 0]
-    numbers = [min(max(item, -_HUGE), _HUGE) for item in items if type(item) is float]
-    return found + ([sum(numbers), min(numbers), max(numbers)] if numbers else [0, 0, 0])
+def _statistics(items: _Coded, rows: IntArray, counts: IntArray, known: FloatArray) -> FloatArray:
+    """Returns the values of ``STATISTICS``, a row for each output.
+
+    Args:
+      items: of the outputs.
+      rows, counts: to which output each of its distinct items belongs, and how often it occurs there.
+      known: how many items of each output are in the vocabulary.
+    """
+    runs = len(items.size)
+    distinct, most = np.bincount(rows, minlength=runs), np.zeros(runs)
+    np.maximum.at(most, rows, counts)
+    texts = np.array([len(item) if type(item) is str else -1 for item in items.index], dtype=np.int64)[items.codes]
+    beside = items.beside
+    equal = beside[items.codes[beside + 1] == items.codes[beside]]
+    found = [
+        items.size, items.sums(np.maximum(texts, 0)), distinct, most, np.bincount(rows, counts > 1, runs),
+        items.size - known, items.sums(1, equal), _decreases(items, beside),
+    ]  # fmt: skip
+    values = [item for own in items.outputs for item in own if type(item) is float]
+    if not values:
+        return np.stack([*found, *np.zeros((3, runs))], axis=1)
+    numbers = np.flatnonzero(np.array([type(item) is float for own in items.outputs for item in own]))
+    tamed = np.minimum(np.maximum(np.array(values), -_HUGE), _HUGE)
+    ends = np.full((2, runs), math.inf)
+    for end, sign in zip(ends, (1, -1), strict=True):
+        np.minimum.at(end, items.rows[numbers], sign * tamed)
+    ends[:, np.isinf(ends[0])] = 0.0
+    return np.stack([*found, items.sums(tamed, numbers), ends[0], -ends[1]], axis=1)
+
+
+def _decreases(items: _Coded, beside: IntArray) -> FloatArray:
+    """Returns how often an item is greater than the next one, by output; 0 where they have no order."""
+    kinds = {type(item) for item in items.index}
+    if kinds == {str}:
+        rank = np.empty(len(items.index), dtype=np.int64)
+        rank[[items.index[item] for item in sorted(items.index)]] = np.arange(len(rank))
+        ranks = rank[items.codes]
+        return items.sums(1, beside[ranks[beside] > ranks[beside + 1]])
+
+    def of(own: list[Any]) -> int:
+        try:
+            return sum(map(gt, own, islice(own, 1, None)))
+        except TypeError:
+            return 0
+
+    return np.array(list(map(of, items.outputs)), dtype=np.float64)
 
 
 class Named(Layout):
@@ -152,14 +246,18 @@ class View:
         return self._of(list(_each(table, real, layouts)))
 
     def _of(self, outputs: Sequence[Items]) -> Table:
-        width, known = len(self.kept), dict[int, list[float]]()
-        for items in outputs:
-            if id(items) not in known:
-                row = known[id(items)] = [0.0] * width
-                paired = _paired(items, self.pairs)
-                for place in self.places:
-                    place.fill(row, items.get(place.name) or paired.get(place.name) or [])
-        block = np.array([known[id(items)] for items in outputs], dtype=np.float64).reshape(len(outputs), width)
+        known = {id(items): items for items in outputs}
+        row = {one: i for i, one in enumerate(known)}
+        distinct = list(known.values())
+        paired = [_paired(items, self.pairs) for items in distinct]
+        values = np.zeros((len(distinct), len(self.kept)))
+        for place in self.places:
+            own = [
+                items.get(place.name) or more.get(place.name) or []
+                for items, more in zip(distinct, paired, strict=True)
+            ]
+            place.fill(values, own)
+        block = values[[row[id(items)] for items in outputs]].reshape(len(outputs), len(self.kept))
         return Table(len(block), 0, {0: block[:, self.kept]})
 
     @classmethod
@@ -256,19 +354,27 @@ def _column_pairs(outputs: list[Items]) -> tuple[tuple[str, str, str], ...]:
 
 def _vocabulary(outputs: list[Items]) -> tuple[_Place, ...]:
     """Returns the items that most outputs hold; of equally frequent ones, the first by their words."""
-    held, words, neighbours = Counter[str](), Counter[tuple[str, Any]](), Counter[tuple[str, Any]]()
-    for items in outputs:
-        held.update(items.keys())
-        for place, own in items.items():
-            words.update((place, item) for item in set(own))
-            neighbours.update((place, pair) for pair in set(pairwise(own)))
+    held = Counter(place for items in outputs for place in items)
     names = sorted(held, key=lambda name: (-held[name], name.startswith(LETTERS), name))[:_MOST_PLACES]
-    frequent = _frequent(words, names, _MOST_WORDS)
+    words, neighbours = dict[tuple[str, Any], int](), dict[tuple[str, Any], int]()
+    for name in names:
+        items = _Coded.of([own[name] for own in outputs if name in own])
+        kinds, beside = list(items.index), items.beside
+        _, codes, _ = items.distinct()
+        words |= {(name, kinds[code]): count for code, count in _counted(codes)}
+        pairs = items.codes[beside] * len(kinds) + items.codes[beside + 1]
+        once = np.unique(items.rows[beside] * len(kinds) ** 2 + pairs) % max(1, len(kinds) ** 2)
+        neighbours |= {
+            (name, (kinds[pair // len(kinds)], kinds[pair % len(kinds)])): count for pair, count in _counted(once)
+        }
+    frequent = _frequent(words, _MOST_WORDS)
     ends = frequent[:_MOST_ENDS]
-    beside = _frequent(neighbours, names, _MOST_NEIGHBOURS)
+    next_to = _frequent(neighbours, _MOST_NEIGHBOURS)
     places, start = [], 0
     for name in names:
-        own, own_ends, own_beside = ([item for place, item in one if place == name] for one in (frequent, ends, beside))
+        own, own_ends, own_beside = (
+            [item for place, item in one if place == name] for one in (frequent, ends, next_to)
+        )
         second = start + len(own)
         third = second + 2 * len(own_ends)
         columns = {item: (second + 2 * i, second + 2 * i + 1) for i, item in enumerate(own_ends)}
@@ -279,10 +385,14 @@ def _vocabulary(outputs: list[Items]) -> tuple[_Place, ...]:
     return tuple(places)
 
 
-def _frequent(held: Counter[tuple[str, Any]], names: list[str], most: int) -> list[tuple[str, Any]]:
-    chosen = set(names)
-    some = [(key, count) for key, count in held.items() if count >= _LEAST and key[0] in chosen]
-    return [key for key, _ in sorted(some, key=lambda item: (-item[1], repr(item[0])))[:most]]
+def _counted(codes: IntArray) -> list[tuple[int, int]]:
+    """Returns the codes that occur often enough, with their counts."""
+    found, counts = np.unique(codes, return_counts=True)
+    return [(code, count) for code, count in zip(found.tolist(), counts.tolist(), strict=True) if count >= _LEAST]
+
+
+def _frequent(held: dict[tuple[str, Any], int], most: int) -> list[tuple[str, Any]]:
+    return [key for key, _ in sorted(held.items(), key=lambda item: (-item[1], repr(item[0])))[:most]]
 
 
 def _names(place: _Place) -> Iterator[str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
 import re
 import subprocess
 import sys
+from functools import reduce
 from itertools import pairwise
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -340,3 +343,41 @@ def test_equal_numbers_have_equal_ranks_whatever_their_side() -> None:
     assert 17 in telling_slots((rare[0], rare[1]), 1)
     z = abs(stats.rankdata(rare[..., 17]).reshape(2, -1).mean(axis=1) @ [1, -1]) / stats.rankdata(rare[..., 17]).std()
     assert found[17] == pytest.approx(z)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        ["a", "b", "cc"],
+        [1.5, -2.0, 0.0, 3e200, math.inf],
+        ["a", 1.0, ("value", "x"), ("a", 2.0)],
+        [("a", 1.0), ("b", 2.0)],
+    ],
+)
+def test_values_of_many_outputs_are_those_of_each_by_definition(pool: list[Any]) -> None:
+    rng = np.random.default_rng(3)
+    outputs = [[pool[k] for k in rng.integers(0, len(pool), rng.integers(0, 9))] for _ in range(40)]
+    (place,) = word_counts._vocabulary([{"p": own} for own in outputs])
+    outputs += [["unseen", *pool[:2]], []]
+    block = np.zeros((len(outputs), place.end))
+    place.fill(block, outputs)
+    for own, row in zip(outputs, block.tolist(), strict=True):
+        beside = list(pairwise(own))
+        numbers = [min(max(item, -1e100), 1e100) for item in own if isinstance(item, float)]
+        try:
+            falls = sum(one > other for one, other in beside)
+        except TypeError:
+            falls = 0
+        counts = [own.count(item) for item in dict.fromkeys(own)]
+        expected: list[float] = [own.count(item) for item in place.words]
+        for item in place.ends:
+            held = item in own
+            expected += [own.index(item) if held else len(own), own[::-1].index(item) if held else len(own)]
+        expected += [beside.count(pair) for pair in place.neighbours]
+        expected += [
+            len(own), sum(len(item) for item in own if isinstance(item, str)), len(counts), max(counts, default=0),
+            sum(count > 1 for count in counts), sum(item not in place.words for item in own),
+            sum(one == other for one, other in beside), falls, reduce(add, numbers, 0.0), min(numbers, default=0),
+            max(numbers, default=0),
+        ]  # fmt: skip
+        assert row == expected
