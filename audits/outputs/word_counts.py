@@ -369,7 +369,7 @@ def _vocabulary(outputs: list[Items]) -> tuple[_Place, ...]:
         }
     frequent = _frequent(words, _MOST_WORDS)
     ends = frequent[:_MOST_ENDS]
-    next_to = _frequent(neighbours, _MOST_NEIGHBOURS)
+    joined = _frequent(neighbours, _MOST_NEIGHBOURS)
     places, start = [], 0
     for name in names:
         own, own_ends, own_beside = (
