@@ -372,9 +372,7 @@ def _vocabulary(outputs: list[Items]) -> tuple[_Place, ...]:
     joined = _frequent(neighbours, _MOST_NEIGHBOURS)
     places, start = [], 0
     for name in names:
-        own, own_ends, own_beside = (
-            [item for place, item in one if place == name] for one in (frequent, ends, next_to)
-        )
+        own, own_ends, own_beside = ([item for place, item in one if place == name] for one in (frequent, ends, joined))
         second = start + len(own)
         third = second + 2 * len(own_ends)
         columns = {item: (second + 2 * i, second + 2 * i + 1) for i, item in enumerate(own_ends)}
