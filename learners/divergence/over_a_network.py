@@ -8,13 +8,13 @@ estimate refers, and sees nothing else of their messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.divergence.distributed import DistributedKL, NoisyCounts
@@ -22,7 +22,8 @@ from hockeystick.learners.network.protocol import State, seed_or_noise, substrea
 from hockeystick.mechanisms import PairwiseSum, SumClient
 from hockeystick.mechanisms.distributed.pairwise.sum_server import Post, SumOutcome, conduct_sum
 from hockeystick.mechanisms.numbers.added_integers import whole_numbers
-from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
+from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
+from hockeystick.mechanisms.release import AnyLedger, charged
 
 
 def kl_plan(estimator: DistributedKL, *, identities: tuple[bytes, ...] | None = None) -> PairwiseSum:
@@ -53,7 +54,14 @@ def kl_plan(estimator: DistributedKL, *, identities: tuple[bytes, ...] | None = 
 
 
 def kl_server(
-    estimator: DistributedKL, post: Post, *, simulated: bool, identities: tuple[bytes, ...] | None = None
+    estimator: DistributedKL,
+    post: Post,
+    *,
+    simulated: bool,
+    identities: tuple[bytes, ...] | None = None,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
 ) -> tuple[NoisyCounts, SumOutcome]:
     """Conducts one run; returns the published counts and the outcome of the secure sum. Needs the extra ``secure-sum``.
 
@@ -62,9 +70,12 @@ def kl_server(
         post: Carries messages to the clients of the cohort, such as ``ClientsInProcess`` or ``post_on_flower``.
         simulated: Whether the clients draw from seeds, so that the result is not a release.
         identities: As for :func:`kl_plan`.
+        ledger, name, reads: As for a mechanism's release. The ledger is charged when clients are asked for masked
+            counts, and keeps the charge if there is no sum.
 
     Raises:
         InvalidArgumentError: several cohorts.
+        HockeystickError: the ledger refuses.
         AggregationError: fewer clients than the threshold answer a step; see ``conduct_sum``. Clients that have sent
             masked counts have spent their privacy.
 
@@ -82,7 +93,13 @@ def kl_server(
         >>> published.counts
         array([90., 60.])
     """
-    outcome = conduct_sum(kl_plan(estimator, identities=identities), post)
+    plan = kl_plan(estimator, identities=identities)
+    source = SimulationNoise(np.random.default_rng(0)) if simulated else ReleaseNoise()  # draws nothing
+
+    def charge() -> None:
+        charged(estimator.event(), lambda: None, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+
+    outcome = conduct_sum(plan, post, charge=charge)
     answered = estimator.average.answered_by([estimator.average.cohorts[0][list(outcome.clients)]])
     counts = NoisyCounts(
         counts=outcome.total / estimator.factor,

@@ -82,7 +82,7 @@ class SumClient:
       plan: The public plan.
       number: The client's number, 0 … n − 1.
       numbers: Returns the client's whole numbers with its share of noise, shape (length,). Called once, for the masked
-        numbers, so that the noise is fresh.
+        numbers, so that the noise is fresh; charge a ledger of the client's own there.
       identity: The client's secret Ed25519 key, if the plan has identities.
 
     Raises:

@@ -95,12 +95,14 @@ class ClientsInProcess:
         return found
 
 
-def conduct_sum(plan: PairwiseSum, post: Post) -> SumOutcome:
+def conduct_sum(plan: PairwiseSum, post: Post, *, charge: Callable[[], object] | None = None) -> SumOutcome:
     """Conducts one secure sum over clients that ``post`` reaches. Needs the extra ``secure-sum``.
 
     Args:
       plan: The public plan.
       post: Carries messages. A client that does not answer a step has dropped out and is not asked again.
+      charge: Called once, before clients are asked for masked numbers: privacy is spent then, and not before. Whatever
+        it raises ends the run.
 
     Raises:
       AggregationError: fewer than t clients answer a step; two clients have the same key; a client complains about
@@ -119,6 +121,8 @@ def conduct_sum(plan: PairwiseSum, post: Post) -> SumOutcome:
     letters = next(served)
     up = down = 0
     while True:
+        if charge is not None and wire.head(next(iter(letters.values())))[0] == wire.MASKED:
+            charge()
         answers = list(post(dict(letters)))
         down += sum(map(len, letters.values()))
         up += sum(len(text) for _, text in answers if isinstance(text, bytes))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hockeystick.accounting import InvalidArgumentError, epsilon
+from hockeystick.accounting import HockeystickError, InvalidArgumentError, Ledger, epsilon
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.over_a_network import KLClient, kl_plan, kl_server
@@ -73,6 +73,29 @@ def test_more_dropouts_than_the_threshold_allows_end_the_run(step: int) -> None:
     gone = ClientsInProcess(clients(plan), lambda client, at: client in (1, 2) and at >= step)
     with pytest.raises(AggregationError, match=f"step {step}: 4 of 6 .* threshold is 5"):
         kl_server(plan, gone, simulated=True)
+
+
+@pytest.mark.parametrize(("step", "spent"), [(1, 0), (2, 1), (3, 1), (4, 1)])
+def test_the_ledger_is_charged_with_the_masked_counts_and_keeps_the_charge(step: int, spent: int) -> None:
+    plan = estimator()
+    ledger = Ledger(plan.graph())
+    post = ClientsInProcess(clients(plan), lambda client, at: client < 3 and at >= step)
+    try:
+        kl_server(plan, post, simulated=True, ledger=ledger, name="counts")
+    except AggregationError:
+        assert step < 4
+    assert ledger.recorded("counts") == spent
+
+    def nobody(letters: dict[int, bytes]) -> Any:
+        asked.append(len(letters))
+        return inner(letters)
+
+    asked: list[int] = []
+    inner = ClientsInProcess(clients(plan))
+    if spent:
+        with pytest.raises(HockeystickError):  # the plan has one release of the counts
+            kl_server(plan, nobody, simulated=True, ledger=ledger, name="counts")
+        assert asked == [6, 6]
 
 
 def test_a_leaked_client_shows_nothing_of_the_others() -> None:

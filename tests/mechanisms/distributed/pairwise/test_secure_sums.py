@@ -376,7 +376,11 @@ def test_masked_vectors_alone_are_exactly_uniform(monkeypatch: pytest.MonkeyPatc
     assert len(known) == 16 and set(known.values()) == {4} and all(sum(each) % 4 == 0 for each in known)
 
 
-def test_fresh_keys_in_every_run() -> None:
+def test_fresh_keys_in_every_run_and_old_states_take_part_in_no_other() -> None:
+    post = ClientsInProcess(clients(plan()))
+    conduct_sum(plan(), post)
+    with pytest.raises(MessageError, match="not due"):
+        conduct_sum(plan(), post)
     first, second = (walked(plan(), 1)[1]["secrets"].tobytes() for _ in range(2))
     assert first != second and len(first) == 64
 
