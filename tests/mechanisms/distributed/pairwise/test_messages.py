@@ -50,3 +50,8 @@ def test_what_does_not_begin_as_a_message_is_refused(name: str) -> None:
 def test_a_wrong_length_or_a_client_that_does_not_exist_is_refused(rest: bytes) -> None:
     with pytest.raises(MessageError, match="bytes|exist"):
         messages.set_and_rows(messages.message(2, 0, RUN, 1, rest), 5, 2, skip=0)
+
+
+def test_a_client_that_does_not_exist_is_refused_at_the_right_length() -> None:
+    with pytest.raises(MessageError, match="does not exist"):
+        messages.set_and_rows(messages.message(2, 0, RUN, 1, b"\xc1aabb"), 5, 2, skip=0)

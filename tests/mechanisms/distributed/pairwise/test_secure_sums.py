@@ -192,8 +192,10 @@ def test_equal_keys_are_refused_by_the_server_and_by_clients() -> None:
             text = text[: HEAD + 32] + copied[0] if client == 2 else text
         return [(client, text)]
 
+    post = Changed(plan(), copy)
     with pytest.raises(AggregationError, match="client 2 has sent a key that client 0 has sent"):
-        conduct_sum(plan(), Changed(plan(), copy))
+        conduct_sum(plan(), post)
+    assert post.step == 0  # no client has received the keys
     with pytest.raises(MessageError, match="client 2 has sent a key that client 0"):
         sum_client.check_different({0: b"a" * 32 + b"b" * 32, 2: b"c" * 32 + b"a" * 32})
 
@@ -315,6 +317,22 @@ def test_lists_have_to_be_signed_by_t_clients_that_stayed() -> None:
     for text in (two, wire.packed_set(range(4), 4) + rows[:128] + rows[:128]):
         with pytest.raises(MessageError, match="2 clients have signed the list, and the threshold is 3"):
             client.answer(state, letters[1][:HEAD] + text)
+
+
+def test_a_signature_of_a_client_that_is_not_on_the_list_does_not_count() -> None:
+    of = plan(True)
+    client, state, letters = walked(of, 3)
+    stayed = wire.packed_set({1, 2, 3}, 4)
+    state, _ = client.answer(state, letters[1][:HEAD] + stayed)
+    text = sum_client.signed_list(of.context(bytes(16)), stayed)
+    for signers, proper in (({0, 1, 2}, False), ({1, 2, 3}, True)):
+        signed = b"".join(primitives.signed(IDENTITIES[i][0], text) for i in sorted(signers))
+        due = letters[1][:4] + bytes((wire.UNMASK,)) + letters[1][5:HEAD] + wire.packed_set(signers, 4) + signed
+        if proper:
+            assert client.answer(state, due)[1]
+        else:
+            with pytest.raises(MessageError, match="2 clients have signed"):
+                client.answer(state, due)
 
 
 def test_a_server_that_tells_different_lists_gets_no_sum() -> None:
@@ -451,3 +469,24 @@ def test_nothing_secret_is_shown() -> None:
     client = clients(plan(True))[1]
     assert "numbers" not in repr(client) and "identity" not in repr(client)
     assert "states" not in repr(ClientsInProcess([client]))
+
+
+def test_keys_and_signatures_are_bound_to_plan_run_clients_and_purpose() -> None:
+    changes: list[dict[str, Any]] = [{}, {"clients": 5}, {"length": 4}, {"modulus": 2**21}, {"threshold": 2}]
+    contexts = [plan(**each).context(bytes(16)) for each in changes]
+    contexts += [plan().context(b"x" * 16), plan(True).context(bytes(16))]
+    texts = [
+        text
+        for context in contexts
+        for text in (
+            sum_client.mask_purpose(context, 0, 1),
+            sum_client.mask_purpose(context, 0, 2),
+            sum_client.box_purpose(context, 0, 1),
+            sum_client.box_purpose(context, 1, 0),
+            sum_client.signed_keys(context, 0, bytes(64)),
+            sum_client.signed_keys(context, 1, bytes(64)),
+            sum_client.signed_list(context, b"\xf0"),
+        )
+    ]
+    assert len(set(texts)) == 7 * 7
+    assert sum_client.mask_purpose(contexts[0], 1, 0) == texts[0]
