@@ -5,10 +5,15 @@ from . import federated as federated
 from . import lazy as lazy
 from . import network as network
 from . import smoothed as smoothed
+from .choice import Candidate as Candidate
 from .choice import Choice as Choice
 from .choice import choose as choose
 from .common.exact_loss import ExactLoss as ExactLoss
 from .common.exact_loss import LossLaw as LossLaw
+from .common.noisy_sum_stream import NoisySumStream as NoisySumStream
+from .common.online_learner import Learner as Learner
+from .common.online_learner import RefusedMethodError as RefusedMethodError
+from .common.online_learner import Session as Session
 from .common.printed_claims import Condition as Condition
 from .common.printed_claims import PresetWarning as PresetWarning
 from .common.printed_claims import PrintedGuarantee as PrintedGuarantee
@@ -33,9 +38,11 @@ from .divergence.trusted import KLPair as KLPair
 from .divergence.trusted import TrustedKL as TrustedKL
 from .experts.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
 from .federated.limited_updates import LimitedUpdates as LimitedUpdates
+from .federated.limited_updates import UpdatesStream as UpdatesStream
 from .federated.noisy_hedge import NoisyHedge as NoisyHedge
 from .federated.one_good_expert.fed_svt import FedSVT as FedSVT
 from .federated.one_good_expert.releases import SVTRelease as SVTRelease
+from .federated.one_good_expert.svt_stream import SVTStream as SVTStream
 from .federated.stochastic.fed_stoch import FedStoch as FedStoch
 from .federated.stochastic.results import Broadcasts as Broadcasts
 from .federated.stochastic.results import StochRun as StochRun

@@ -13,15 +13,15 @@ from hockeystick.accounting import HockeystickError
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.lazy.comparators.prefix_sums import Sums
 from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
 from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExperts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 
-Learner = LazyExperts | ShrinkingDartboard | TreeExperts
+Learner = LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
 
-_SUMS: tuple[Sums, ...] = ("tree", "square root")
-_LONGEST_ROOT = 1 << 14  # rounds: computing the variances of more prefix sums takes seconds
+_LONGEST_ROOT = 1 << 14  # rounds; the running state of longer square roots is too large, and buffers take its place
 
 
 @frozen
@@ -82,8 +82,9 @@ def choose(
     Each round's losses are one person's, in [0, 1] (replace-one; rounds keep their places), and every candidate is
     (ε, δ)-DP for ``group`` people together. The candidates are the lazy dartboard, which turns into Hedge with fresh
     draws where ε * T is small; the dartboard with a budget of draws; the leader of noisy prefix sums or Hedge on them,
-    by a binary tree or, up to 2^14 rounds, by the square-root factorisation; and one uniform draw, which reads no data.
-    L2P is none: its bound is never below the dartboard's.
+    by a binary tree, and by the square-root factorisation or, above 2^14 rounds, four buffers in its place; and one
+    uniform draw, which reads no data.
+    L2P is none: its bound is never below the dartboard's. For stochastic losses, limited updates are one, too.
 
     Args:
         rounds: T >= 2.
@@ -92,7 +93,7 @@ def choose(
         delta: The δ of the target, in (0, 1).
         adversary: "oblivious" for losses that are fixed in advance, "stochastic" for independent ones of one law;
             "adaptive" for losses that may depend on earlier plays, against which no lazy learner has a bound.
-        group: Number of people that the target protects together. The prefix sums are for one person only.
+        group: Number of people that the target protects together.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -128,17 +129,15 @@ def choose(
     lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
     consider(lazy, partial(LazyExperts.calibrated, **goal, group=group, adversary=kind))
     policies: tuple[Policy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
-    for sums, policy in itertools.product(_SUMS, policies):
+    better: Sums = "square root" if rounds <= _LONGEST_ROOT else "buffered"
+    for sums, policy in itertools.product(("tree", better), policies):
         name = f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums ({sums})"
-        if group > 1:
-            refused[name] = "its calibration protects one person"
-        elif sums == "square root" and rounds > _LONGEST_ROOT:
-            refused[name] = f"its variances take long for more than {_LONGEST_ROOT} rounds"
-        else:
-            consider(name, partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy))
+        consider(name, partial(TreeExperts.calibrated, **goal, group=group, sums=sums, policy=policy))
     if kind != "adaptive":
         consider("dartboard with a budget", partial(ShrinkingDartboard.calibrated, **goal, group=group))
         consider("one uniform draw", partial(_uniform, rounds, experts))
+    if kind == "stochastic":
+        consider("limited updates", partial(LimitedUpdates.calibrated, **goal, group=group))
     if not found:
         raise target.unmet()
     return Choice(tuple(sorted(found, key=lambda candidate: candidate.bound)), refused)

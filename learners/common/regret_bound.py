@@ -14,35 +14,35 @@ Adversary = Literal["oblivious", "adaptive", "stochastic"]
 class RegretBound(float):
     """A proved upper bound on the expected regret against the best fixed action, in units of loss.
 
-    It is a float, at most the number of rounds, as losses lie in [0, 1].
+    It is a float, at most the largest regret that any run can have: the number of rounds, if losses lie in [0, 1].
 
     Attributes:
         adversary: The losses for which it holds: "oblivious" (fixed in advance), "adaptive" (each may depend on all
             earlier plays) or "stochastic" (independent, of one law).
-        rounds: The number of rounds.
+        most: The largest regret that any run can have.
 
     Example:
-        >>> bound = RegretBound(12.5, rounds=100, adversary="oblivious")
-        >>> bound < 13, bound.adversary, bound.vacuous, float(RegretBound(300.0, rounds=100, adversary="adaptive"))
+        >>> bound = RegretBound(12.5, most=100, adversary="oblivious")
+        >>> bound < 13, bound.adversary, bound.vacuous, float(RegretBound(300.0, most=100, adversary="adaptive"))
         (True, 'oblivious', False, 100.0)
     """
 
     adversary: Adversary
-    rounds: float
+    most: float
 
-    def __new__(cls, value: float, *, rounds: float, adversary: Adversary) -> RegretBound:
-        """Returns the bound, cut off at the number of rounds."""
-        found = super().__new__(cls, min(float(value), float(rounds)))
-        found.adversary, found.rounds = adversary, rounds
+    def __new__(cls, value: float, *, most: float, adversary: Adversary) -> RegretBound:
+        """Returns the bound, cut off at ``most``."""
+        found = super().__new__(cls, min(float(value), float(most)))
+        found.adversary, found.most = adversary, most
         return found
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:  # for copies and pickles
-        return (float(self),), {"rounds": self.rounds, "adversary": self.adversary}
+        return (float(self),), {"most": self.most, "adversary": self.adversary}
 
     @property
     def vacuous(self) -> bool:
-        """Whether the bound is the number of rounds, which holds for every learner."""
-        return self >= self.rounds
+        """Whether the bound holds for every learner."""
+        return self >= self.most
 
 
 def checked_adversary(value: object) -> Adversary:

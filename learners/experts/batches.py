@@ -151,6 +151,24 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
     yield from reader.rest()
 
 
+def checked_rows(losses: object, *, rounds: int, experts: int, clip: bool = False) -> Iterator[Sums]:
+    """Returns the checked losses in blocks of rounds, shape ``(n, experts)``, each valid until the next one.
+
+    An array is checked here, as a whole; an iterable of blocks as they are requested.
+
+    Raises:
+        InvalidArgumentError: as for ``loss_batches``.
+    """
+
+    def batches() -> Iterator[Batches]:
+        return loss_batches(losses, rounds=rounds, experts=experts, batch=1, clip=clip)
+
+    if hasattr(losses, "shape"):
+        for _ in batches():
+            pass
+    return (block.sums for block in batches())
+
+
 def column_sums(rows: Sums) -> FloatArray:
     """Returns the sum of all rows, shape ``(experts,)``, in the precision that the module states."""
     if rows.dtype != np.float32:

@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.online_learner import METHODS, OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 
@@ -54,7 +55,7 @@ def best_learning_rate(*, rounds: int, experts: int, batch: int = 1) -> float:
 
 
 @frozen(kw_only=True)
-class MultiplicativeWeights(TakesLosses):
+class MultiplicativeWeights(TakesLosses, OnlineLearner):
     """Hedge without privacy, at its best learning rate: the baseline that shows the cost of privacy.
 
     Args:
@@ -68,6 +69,8 @@ class MultiplicativeWeights(TakesLosses):
         >>> round(hedge.expected_regret(losses), 3), round(hedge.regret_bound(), 3)
         (3.198, 5.887)
     """
+
+    refuses = dict.fromkeys(METHODS[:-2], "it is the baseline without privacy")
 
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)
@@ -86,4 +89,4 @@ class MultiplicativeWeights(TakesLosses):
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns the worst-case expected regret, sqrt(T ln(d) / 2), against every adversary."""
         bound = regret_bound(rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.learning_rate)
-        return RegretBound(bound, rounds=self.rounds, adversary=checked_adversary(adversary))
+        return RegretBound(bound, most=self.rounds, adversary=checked_adversary(adversary))

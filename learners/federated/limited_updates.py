@@ -10,18 +10,32 @@ returns the mean regret.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 from scipy import special
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    InvalidArgumentError,
+    InvalidDataError,
+)
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.graph.parts.nodes import SAME
-from hockeystick.accounting.validate import array
+from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.calibration_search import Target, largest_certified
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count, zeros
@@ -35,7 +49,7 @@ Experts = npt.NDArray[np.int64]
 
 
 @frozen(kw_only=True)
-class LimitedUpdates(TakesLosses):
+class LimitedUpdates(TakesLosses, OnlineLearner):
     """A private learner of experts that draws a new expert before rounds 2, 4, 8, ... (counted from 1).
 
     Neighbouring streams differ in the losses of one round, replaced by any others in [0, 1] (replace-one; rounds keep
@@ -71,6 +85,34 @@ class LimitedUpdates(TakesLosses):
     def __attrs_post_init__(self) -> None:
         _ = self.draw  # refuses a rate that no mechanism can have
 
+    @classmethod
+    def calibrated(
+        cls, *, rounds: int, experts: int, epsilon: float, delta: float = 0.0, group: int = 1, clip: bool = False
+    ) -> LimitedUpdates:
+        """Returns the learner with the largest rate that is (ε, δ)-DP for ``group`` people together.
+
+        For δ = 0 the rate is ε divided by the number of people.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain.
+        """
+        goal, people = real("epsilon", epsilon, low=0.0, low_open=True), integer("group", group, low=1)
+        allowed = real("delta", delta, low=0.0, high=1.0, high_open=True)
+
+        def learner(rate: float) -> LimitedUpdates:
+            return cls(rounds=rounds, experts=experts, learning_rate=rate, clip=clip)
+
+        rate = goal / people
+        if allowed and learner(rate).epochs:
+            target, start = Target(epsilon=goal, delta=allowed, group=people), math.log(rate)
+            found = largest_certified(
+                target, lambda x: learner(math.exp(x)).guarantee(group=people).event, start, start + 20.0
+            )
+            rate = rate if found is None else max(rate, math.exp(found))
+        while learner(rate).guarantee(group=people).epsilon(allowed).upper > goal:  # a quotient was rounded
+            rate *= 1.0 - 2.0**-50
+        return learner(rate)
+
     @property
     def epochs(self) -> int:
         """The number of draws that read data: before rounds 2, 4, ..., 2^epochs <= T."""
@@ -99,10 +141,6 @@ class LimitedUpdates(TakesLosses):
             return found  # the first expert is drawn before any data is seen
         found = found.release("draws", self.draw.event(), reads=("epochs",), reach=SAME)
         return found.post("plays", reads=("draws",))
-
-    def event(self) -> PrivacyEvent:
-        """Returns the cost of a run to one person, as one event for a larger graph or a ledger."""
-        return self.graph().guarantee().event
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two neighbouring streams, shape (rounds, experts), that are as easy to tell apart as any.
@@ -147,31 +185,78 @@ class LimitedUpdates(TakesLosses):
         """Returns the expert of each round, shape (..., rounds), from the experts of the epochs."""
         return np.repeat(experts, np.diff(self.edges), axis=-1)
 
+    # --- one round at a time, and releases ---------------------------------------------------------------------------
+
+    def start(
+        self,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> UpdatesStream:
+        """Begins a run that reads one round at a time; records its whole cost before anything is drawn.
+
+        Args:
+            ledger, name, reads: As for a mechanism's release.
+            noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+        Raises:
+            HockeystickError: the ledger refuses.
+        """
+        source = check_noise(noise)
+        return charged(
+            self.event(),
+            lambda: UpdatesStream(self, source),
+            source,
+            ledger,
+            name,
+            reads,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
+
+    @unchained()
+    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> UpdatesStream:
+        """Continues the run that ``UpdatesStream.checkpoint`` saved; its cost was recorded at its start.
+
+        Raises:
+            InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
+                parameters or to noise of the other kind.
+        """
+        source = check_noise(noise)
+        return UpdatesStream(self, source, UpdatesStream._opened(self, checkpoint, source.simulated))
+
     def release(
         self,
-        losses: npt.ArrayLike,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
         *,
         ledger: AnyLedger | None = None,
         name: str | None = None,
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> Experts:
-        """Returns the expert of each round, shape (rounds,), by secure noise; arguments as for a mechanism's release.
+        """Returns the expert of each round, shape (rounds,), by secure noise; arguments as for ``start``.
 
-        Losses are rounded to multiples of 2^-30 (coarser beyond 2^32 rounds) before they are added up.
+        Losses are an array of shape (rounds, experts), possibly memory-mapped, or an iterable of blocks of rows. They
+        are rounded to multiples of 2^-30 (coarser beyond 2^32 rounds) before they are added up.
+
+        Raises:
+            InvalidArgumentError: bad losses. An array is checked before anything is recorded; a bad block of an
+                iterable ends the run, and the charge remains.
+            HockeystickError: the ledger refuses.
         """
-        stream, source = self._stream(losses), check_noise(noise)
-        bits = min(_BITS, _WHOLE_BITS - self.rounds.bit_length())
-        whole = np.rint(stream * 2.0**bits).astype(np.int64)
-        draw = ExponentialMechanism(quotient_up(2.0 * 2**bits, self.learning_rate), sensitivity=float(2**bits))
-
-        def play() -> Experts:
-            experts = [int(source.uniform(self.experts, 1)[0])]
-            for first, stop in zip(self.edges[:-2], self.edges[1:-1], strict=True):
-                experts.append(int(draw.release(-whole[first:stop].sum(axis=0), noise=source)))
-            return self.plays(np.array(experts))
-
-        return charged(self.event(), play, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        blocks = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        experts = [stream.predict()]
+        for block in blocks:
+            rows = np.asarray(block, dtype=np.float64)
+            while len(rows):
+                ahead = int(self.edges[len(experts)]) - stream.round
+                stream.take(rows[:ahead])
+                rows = rows[ahead:]
+                if stream.round == self.edges[len(experts)] < self.rounds:
+                    experts.append(stream.predict())
+        return self.plays(np.array(experts))
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
@@ -183,6 +268,28 @@ class LimitedUpdates(TakesLosses):
         """Returns the exact expected regret against the best single expert."""
         stream = self._stream(losses)
         return self._expected_loss(stream) - regret_floor(stream)[1]
+
+    def regret_bound(self, *, adversary: Adversary = "stochastic") -> RegretBound:
+        """Returns a bound on the expected regret for independent losses of one law in each round.
+
+        The draw on n rounds has an expected excess of 2 ln(d)/eta on them, and of sqrt(n ln(d)/2) more in the mean of
+        a new round, times n. A further sqrt(T ln(d)/2) compares with the best expert in hindsight.
+
+        Raises:
+            InvalidArgumentError: other losses: the learner forgets all but the last epoch, so that its regret may grow
+                linearly with the rounds.
+        """
+        if checked_adversary(adversary) != "stochastic":
+            raise InvalidArgumentError(
+                "adversary", adversary, "may change the best expert after each epoch", 'use "stochastic"'
+            )
+        spread = math.log(self.experts)
+        found = 1.0 + math.sqrt(self.rounds * spread / 2.0)
+        for q in range(1, self.epochs + 1):
+            read, length = 2 ** (q - 1), int(self.edges[q + 1] - self.edges[q])
+            excess = (2.0 * spread / self.learning_rate + math.sqrt(read * spread / 2.0)) / read
+            found += length * min(1.0, excess)
+        return RegretBound(found, most=self.rounds, adversary="stochastic")
 
     def average(self, losses: npt.ArrayLike) -> float:
         """Returns the exact expected regret per client if each client plays alone.
@@ -211,3 +318,68 @@ class LimitedUpdates(TakesLosses):
             known = stream[: self.edges[-2]]
             found[1:] = np.add.reduceat(known, self.edges[:-2], axis=0) / -self.draw.scale
         return np.asarray(special.log_softmax(found, axis=1))
+
+
+class UpdatesStream(RoundStream):
+    """One run of ``LimitedUpdates``, which its ``start`` begins and its ``resume`` continues.
+
+    Memory is one row of losses, whatever the number of rounds.
+
+    Example:
+        >>> from hockeystick.learners import LimitedUpdates
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> stream = LimitedUpdates(rounds=8, experts=2, learning_rate=1.0).start(noise=SimulationNoise(1))
+        >>> stream.update([0.0, 1.0])
+        >>> stream.round, stream.predict() in (0, 1)
+        (1, True)
+    """
+
+    __slots__ = ("_action", "_draw", "_noise", "_steps", "_sums")
+
+    def __init__(self, learner: LimitedUpdates, noise: Noise, body: dict[str, Any] | None = None) -> None:
+        super().__init__(learner, noise.simulated)
+        self._noise = noise
+        bits = min(_BITS, _WHOLE_BITS - learner.rounds.bit_length())
+        self._steps, scale = 2.0**bits, quotient_up(2.0 * 2**bits, learner.learning_rate)
+        self._draw = ExponentialMechanism(scale, sensitivity=self._steps)
+        self._sums = np.zeros(learner.experts, np.int64)
+        if body is None:
+            self._action = int(noise.uniform(learner.experts, 1)[0])
+            return
+        try:
+            self._round = integer("round", body["round"], low=0, high=learner.rounds)
+            self._action = integer("action", body["action"], low=0, high=learner.experts - 1)
+            self._sums = array("sums", body["sums"], shape=(learner.experts,), low=0.0, dtype=np.int64)
+        except (KeyError, TypeError, ValueError) as error:
+            raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
+
+    def predict(self) -> int:
+        """Returns the expert for the next round; the same one until the epoch is over.
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+        """
+        self._check_open()
+        return self._action
+
+    def update(self, losses: npt.ArrayLike) -> None:
+        """Reads the losses of the next round, shape ``(experts,)``, in [0, 1].
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+            InvalidArgumentError: bad losses; nothing was read.
+        """
+        self._check_open()
+        self.take(self._learner.row("losses", losses, self._round))
+
+    def take(self, rows: FloatArray) -> None:
+        """Reads checked rounds that all lie in the current epoch, and draws the next expert if it ends with them."""
+        self._sums += np.rint(rows * self._steps).astype(np.int64).sum(axis=0)
+        self._round += len(rows)
+        after = self._round + 1
+        if after & (after - 1) == 0 and self._round < self._learner.rounds:  # before rounds 2, 4, 8, … from 1
+            self._action = int(self._draw.release(-self._sums, noise=self._noise))
+            self._sums[:] = 0
+
+    def _body(self) -> dict[str, Any]:
+        return {"action": self._action, "sums": self._sums.tolist()}

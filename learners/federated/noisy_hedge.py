@@ -12,6 +12,7 @@ Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tre
 """
 
 import math
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -19,23 +20,36 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy import special
 
-from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, NonPrivate
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    Guarantee,
+    InvalidArgumentError,
+    NonPrivate,
+    PrivacyEvent,
+)
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, one_of
-from hockeystick.learners.common import arguments
+from hockeystick.learners.common import arguments, noisy_sum_stream
+from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import TakesLosses, opposite_halves, regret_floor
+from hockeystick.learners.experts.expert_losses import TakesLosses, checked_losses, opposite_halves, regret_floor
 from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import TreeAggregation
 from hockeystick.mechanisms.contract.arguments import generator, zeros
 from hockeystick.mechanisms.contract.arguments import noise_scale as _scale
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 from hockeystick.mechanisms.streams import tree_blocks
 
 Estimate = Literal["plain", "below"]
 
 _CELLS = 1 << 22  # numbers of simulated policies in memory at once
+_BITS = 30  # binary digits of a loss after the point, in releases
 
 
 def _learning_rate(value: object) -> float | None:
@@ -47,7 +61,7 @@ def _estimate(value: object) -> Estimate:
 
 
 @frozen(kw_only=True)
-class NoisyHedge(TakesLosses):
+class NoisyHedge(TakesLosses, OnlineLearner):
     """A federated learner of experts: exponential weights of noisy prefix sums of all clients' losses.
 
     Neighbouring data differ in one loss vector of one client in one round, replaced by any other in [0, 1]^d
@@ -76,6 +90,11 @@ class NoisyHedge(TakesLosses):
         [237.0, 13.3]
     """
 
+    refuses = {
+        "log_likelihood_ratio": "improved estimates from Laplace noise have no closed density",
+        "expected_regret": "the laws are softmax functions of Laplace noise; simulate, and see regrets()",
+    }
+
     clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.two_rounds)
     experts: int = field(converter=arguments.experts)
@@ -95,14 +114,19 @@ class NoisyHedge(TakesLosses):
         rounds: int,
         experts: int,
         epsilon: float,
+        group: int = 1,
         learning_rate: float | None = None,
         estimate: Estimate = "below",
         clip: bool = False,
     ) -> "NoisyHedge":
-        """Returns the learner with the least noise that is ε-DP against all who do not see clients' messages."""
+        """Returns the learner with the least noise that is ε-DP against all who do not see clients' messages.
+
+        The target holds for ``group`` losses together.
+        """
+        steps = arguments.two_rounds(rounds) - 1
         tree = TreeAggregation.calibrated(
-            arguments.two_rounds(rounds) - 1,
-            epsilon=epsilon,
+            steps,
+            epsilon=epsilon / integer("group", group, low=1),
             sensitivity=arguments.experts(experts),
             estimate=_estimate(estimate),
         )
@@ -158,25 +182,29 @@ class NoisyHedge(TakesLosses):
             plan = plan.view(model.value, sees=seen)
         return plan
 
-    def guarantee(self, model: ThreatModel | str = ThreatModel.OUTPUT, *, group: int = 1) -> Guarantee:
+    def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
         """Returns the guarantee for ``group`` losses together; use group = m to protect a round of all clients.
 
         Args:
-            model: The threat model; the plays by default.
+            view: The threat model; None for the plays.
             group: The number of losses that are replaced.
 
         Raises:
             InvalidArgumentError: the threat model is unknown, or is the server, which receives the exact losses.
         """
-        adversary = threat_model(model)
+        adversary = threat_model(ThreatModel.OUTPUT if view is None else view)
         if adversary is ThreatModel.SERVER:
             raise InvalidArgumentError(
-                "model",
+                "view",
                 adversary.value,
                 "has no guarantee: clients send their exact losses",
                 'trust the server ("central")',
             )
         return self.graph().guarantee(view=adversary.value, group=group)
+
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a whole run to a client's loss, as one event, for a larger graph or a ledger."""
+        return self.mechanism.event()
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two neighbouring sets of losses, shape (clients, rounds, experts), whose policies are far apart.
@@ -203,10 +231,9 @@ class NoisyHedge(TakesLosses):
         """
         mean = self._stream(average, "average")
         noisy = self.mechanism.simulate(self.clients * mean[:-1], generator(rng), runs)
-        noisy *= -self.rate / self.clients
         found = np.empty((len(noisy), self.rounds, self.experts))
         found[:, 0] = 1.0 / self.experts
-        found[:, 1:] = special.softmax(noisy, axis=2)
+        found[:, 1:] = special.softmax(noisy * (-self.rate / self.clients), axis=2)
         return found
 
     def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -226,6 +253,66 @@ class NoisyHedge(TakesLosses):
         sums = np.cumsum(self.simulate(checked.mean(axis=0), noise, 1)[0], axis=1)
         places = draws.random((self.clients, self.rounds)) * sums[:, -1]
         return np.asarray((places[:, :, None] >= sums[:, :-1]).sum(axis=2), dtype=np.int64)
+
+    # --- one round at a time, and releases, at the server -------------------------------------------------------------
+
+    start = noisy_sum_stream.start
+    resume = noisy_sum_stream.resume
+
+    def release(
+        self,
+        losses: npt.ArrayLike,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> FloatArray:
+        """Returns the law of each round's experts, shape (rounds, experts), from secure noise.
+
+        Clients draw their experts from these laws by themselves, as post-processing.
+
+        Args:
+            losses: Shape (clients, rounds, experts); each is rounded to a multiple of 2^-30 (coarser beyond 2^22
+                clients) before the sum, so that one client moves the sum by no more than its loss.
+            ledger, name, reads, noise: As for ``start``.
+
+        Raises:
+            InvalidArgumentError: bad losses; nothing was recorded.
+            HockeystickError: the ledger refuses.
+        """
+        shape = (self.clients, self.rounds, self.experts)
+        given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
+        sums = np.zeros(shape[1:])
+        for i, each in enumerate(given):
+            sums += self._on_grid(self._stream(each, f"losses[{i}]"))
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        found: FloatArray = noisy_sum_stream.played(stream, iter([sums]))
+        return found
+
+    @property
+    def entries(self) -> int:
+        """d, the length of the sums."""
+        return self.experts
+
+    @property
+    def perturbation(self) -> float:
+        """0: the laws have no coins beyond the noise of the sums."""
+        return 0.0
+
+    def contribution(self, losses: npt.ArrayLike, action: FloatArray, at: int) -> FloatArray:
+        """Returns the sum of one round's losses, which have the shape (clients, experts), over the clients."""
+        given = checked_losses("losses", losses, rounds=self.clients, experts=self.experts, clip=self.clip)
+        return np.asarray(self._on_grid(given).sum(axis=0))
+
+    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the laws after the noisy sums, in the shape of the sums."""
+        return np.asarray(special.softmax(sums * (-self.rate / self.clients), axis=-1))
+
+    def _on_grid(self, losses: FloatArray) -> FloatArray:
+        """Rounds losses such that their sums over all clients are exact."""
+        step = 2.0 ** min(_BITS, 52 - self.clients.bit_length())
+        return np.asarray(np.rint(losses * step) / step)
 
     def communication(self) -> Communication:
         """Returns the numbers sent in a run: each round d losses up from every client, and d weights down to it."""
@@ -248,7 +335,7 @@ class NoisyHedge(TakesLosses):
         ]
         return np.concatenate(parts) - floor
 
-    def regret_bound(self, failure: float | None = None) -> float:
+    def regret_bound(self, failure: float | None = None, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns an upper bound on the regret per client, for every oblivious sequence of losses.
 
         Noise of range r = max_x n(x) - min_x n(x) on the mean losses moves log-ratios of weights by at most eta r, and
@@ -258,7 +345,12 @@ class NoisyHedge(TakesLosses):
         Args:
             failure: None, the default, bounds the expected regret. A number in (0, 1) gives a bound that holds with
                 probability at least 1 - ``failure`` over the noise, for the expectation over the clients' draws.
+            adversary: "oblivious" or "stochastic".
+
+        Raises:
+            InvalidArgumentError: adaptive losses, which the plan excludes.
         """
+        checked = refuse_adaptive(adversary, "is excluded by the plan, whose losses do not depend on what is played")
         hedge = multiplicative_weights.regret_bound(
             rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.rate
         )
@@ -269,4 +361,4 @@ class NoisyHedge(TakesLosses):
         else:
             largest = self.mechanism.accuracy(failure, entries=self.experts)
         more = (self.rounds - 1) * math.tanh(self.rate * largest / (2.0 * self.clients))
-        return min(float(self.rounds), hedge + more)
+        return RegretBound(hedge + more, most=self.rounds, adversary=checked)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
@@ -124,22 +125,7 @@ class BufferedToeplitz(Factorisation):
         """Returns the largest L2 change of C·x by one record, which is exact; rounded up."""
         count = validate.integer("participations", participations, low=1)
         gap = validate.integer("separation", separation, low=1)
-        count, n = min(count, -(-self.steps // gap)), self.steps
-        c = self.coefficients()
-        rows = -(-n // gap)
-        moved = np.concatenate([c, np.zeros(rows * gap - n)]).reshape(rows, gap).cumsum(axis=0)
-        largest = float(moved.max())
-        if count < rows:  # what left the window of the last ``count`` contributions
-            moved[count:] = moved[count:] - moved[:-count]
-        flat = moved.ravel()[:n]
-        # Round-off: coefficients are off by 2^-46 of themselves (4 U for a power, U for each of up to 64 terms), the
-        # sum of n squares by n U of itself.
-        length = float(np.linalg.norm(flat)) * (1 + 2.0**-44 + n * 2.0**-52)
-        # Round-off of the sums over rows: U times the largest for each of them, in each entry.
-        length += math.sqrt(n) * (rows + 2) * largest * 2.0**-51 if count > 1 else 0.0
-        return accounting.ParticipationSensitivity(
-            length, True, "longest-column" if count == 1 else "decreasing-filter"
-        )
+        return _sensitivity(self, min(count, -(-self.steps // gap)), gap)
 
     def inverse(self) -> tuple[FloatArray, FloatArray]:
         """Returns the decays and weights of C⁻¹, which is a buffered filter, too, with weights ≤ 0."""
@@ -229,11 +215,36 @@ class _RunningBuffers:
         self._estimates = [d * s + estimate for d, s in zip(self._decays, self._estimates, strict=True)]
         return np.asarray(estimate)
 
+    def state(self) -> dict[str, Any]:
+        return {"sums": [s.tolist() for s in self._sums], "estimates": [e.tolist() for e in self._estimates]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, own in (("sums", self._sums), ("estimates", self._estimates)):
+            for buffer, saved in zip(own, state[name], strict=True):
+                buffer[...] = validate.array(name, saved, shape=buffer.shape, dtype=buffer.dtype)
+
 
 def _share(factor: float, whole: IntArray) -> IntArray:
     """Returns ⌊factor·whole⌋ for a factor in [0, 1] with ``_BITS`` bits and |whole| ≤ 2^61, without overflow."""
     bits = int(factor * 2**_BITS)
     return np.asarray((whole >> _BITS) * bits + (((whole & _MASK) * bits) >> _BITS))
+
+
+@lru_cache(maxsize=32)
+def _sensitivity(factorisation: BufferedToeplitz, count: int, gap: int) -> accounting.ParticipationSensitivity:
+    n, c = factorisation.steps, factorisation.coefficients()
+    rows = -(-n // gap)
+    moved = np.concatenate([c, np.zeros(rows * gap - n)]).reshape(rows, gap).cumsum(axis=0)
+    largest = float(moved.max())
+    if count < rows:  # what left the window of the last ``count`` contributions
+        moved[count:] = moved[count:] - moved[:-count]
+    flat = moved.ravel()[:n]
+    # Round-off: coefficients are off by 2^-46 of themselves (4 U for a power, U for each of up to 64 terms), the
+    # sum of n squares by n U of itself.
+    length = float(np.linalg.norm(flat)) * (1 + 2.0**-44 + n * 2.0**-52)
+    # Round-off of the sums over rows: U times the largest for each of them, in each entry.
+    length += math.sqrt(n) * (rows + 2) * largest * 2.0**-51 if count > 1 else 0.0
+    return accounting.ParticipationSensitivity(length, True, "longest-column" if count == 1 else "decreasing-filter")
 
 
 @lru_cache(maxsize=32)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections import deque
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -41,6 +40,12 @@ class RunningFilter(Protocol):
 
     def decode(self, noisy: FloatArray) -> FloatArray:
         """Returns the next row of C⁻¹·y, for the next noisy measurement."""
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state, ready for JSON."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continues from a saved state; an error of any kind if it is not one."""
 
 
 class Factorisation(ABC):
@@ -247,7 +252,7 @@ class Toeplitz(Factorisation):
         return found
 
     def running(self, shape: tuple[int, ...]) -> RunningFilter:
-        return _RunningTaps(self)
+        return _RunningTaps(self, shape)
 
     def apply(self, contributions: FloatArray) -> FloatArray:
         return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
@@ -273,27 +278,60 @@ class Toeplitz(Factorisation):
 
 
 class _RunningTaps:
-    """As many contributions and estimates as there are coefficients, the latest first."""
+    """As many contributions and estimates as there are coefficients, the latest last."""
 
-    def __init__(self, factorisation: Toeplitz) -> None:
-        self._coefficients = factorisation.coefficients
-        self._past: deque[IntArray] = deque(maxlen=max(1, len(self._coefficients) - 1))
-        self._estimates: deque[FloatArray] = deque(maxlen=max(1, len(self._coefficients) - 1))
+    def __init__(self, factorisation: Toeplitz, shape: tuple[int, ...]) -> None:
+        self._coefficients = np.array(factorisation.coefficients[::-1])
+        self._whole = np.array(factorisation._whole()[::-1], dtype=np.int64)
+        self._contributions = _Past(len(self._whole) - 1, shape, np.int64)
+        self._estimates = _Past(len(self._whole) - 1, shape, np.float64)
 
     def encode(self, contribution: IntArray) -> IntArray:
-        found = int(self._coefficients[0] / UNIT) * contribution
-        for c, past in zip(self._coefficients[1:], self._past, strict=False):
-            found = found + int(c / UNIT) * past
-        self._past.appendleft(contribution)
+        past = self._contributions.rows
+        taps = self._whole[len(self._whole) - 1 - len(past) : -1]
+        found = self._whole[-1] * contribution + np.tensordot(taps, past, 1)
+        self._contributions.append(contribution)
         return np.asarray(found)
 
     def decode(self, noisy: FloatArray) -> FloatArray:
-        estimate = noisy
-        for c, earlier in zip(self._coefficients[1:], self._estimates, strict=False):
-            estimate = estimate - c * earlier
-        estimate = estimate / self._coefficients[0]
-        self._estimates.appendleft(estimate)
+        past = self._estimates.rows
+        taps = self._coefficients[len(self._coefficients) - 1 - len(past) : -1]
+        estimate = (noisy - np.tensordot(taps, past, 1)) / self._coefficients[-1]
+        self._estimates.append(estimate)
         return np.asarray(estimate)
+
+    def state(self) -> dict[str, Any]:
+        return {"contributions": self._contributions.rows.tolist(), "estimates": self._estimates.rows.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name, past in (("contributions", self._contributions), ("estimates", self._estimates)):
+            past.restore(name, state[name])
+
+
+class _Past:
+    """The last rows of a sequence, at most ``length`` of them."""
+
+    def __init__(self, length: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self._length, self._end = length, 0
+        self._room = np.empty((0, *shape), dtype)
+
+    @property
+    def rows(self) -> Any:
+        """The rows so far, the oldest first; valid until the next one is added."""
+        return self._room[max(0, self._end - self._length) : self._end]
+
+    def append(self, row: Any) -> None:
+        if self._end == len(self._room):
+            kept = self.rows
+            self._room = np.concatenate([kept, np.empty((max(8, len(kept)), *kept.shape[1:]), kept.dtype)])
+            self._end = len(kept)
+        self._room[self._end] = row
+        self._end += 1
+
+    def restore(self, name: str, rows: Any) -> None:
+        shape = self._room.shape[1:]
+        found = validate.array(name, rows, shape=(None, *shape), dtype=self._room.dtype) if rows else self._room[:0]
+        self._room, self._end = found, len(found)
 
 
 @lru_cache(maxsize=32)

@@ -216,10 +216,12 @@ class MatrixMechanism(StepMechanism):
           InvalidArgumentError: the encoder is not a filter (``Toeplitz``, ``BufferedToeplitz``), or ``release`` refuses
             an argument.
         """
-        zeros, source = arguments.zeros(shape), check_noise(noise)
-        self.factorisation.running(zeros.shape)  # refuses encoders that are no filters, before anything is recorded
-        scale, step = self._on_grid(zeros.size)
-        return self._charged(lambda: MatrixStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
+        source = check_noise(noise)
+        found = self._running(arguments.zeros(shape).shape, source)
+        return self._charged(lambda: found, source, ledger, name, reads)
+
+    def _running(self, shape: tuple[int, ...], noise: Noise) -> MatrixStream:
+        return MatrixStream(self, shape, noise, *self._on_grid(math.prod(shape)))
 
     @property
     def _length(self) -> int:
@@ -284,18 +286,24 @@ class MatrixStream(RunningSteps[MatrixMechanism]):
         self._total = arguments.zeros(self.shape)
         self._state = self.mechanism.factorisation.running(self.shape)
 
-    def add(self, contribution: ArrayLike) -> Any:
-        """Returns the answer of this step: a float, or an array of ``shape``.
+    def _extended(self, contributions: FloatArray) -> FloatArray:
+        found = np.empty(contributions.shape)
+        for t, value in enumerate(contributions):
+            found[t] = self._answer(value)
+        return found
 
-        Raises:
-          InvalidArgumentError: all steps are done, or ``contribution`` is not a finite array of ``shape``. The stream
-            is unchanged.
-        """
-        a, value = self.mechanism.factorisation, self._next(contribution)
+    def _answer(self, value: FloatArray) -> FloatArray:
         noise = self._noise.gaussian(self._scale, value.size).reshape(self.shape)
         noisy = noise + self._state.encode(self.mechanism._whole(value, self._step))
         estimate = self._state.decode(noise_on_a_grid.values(np.asarray(noisy), self._step * UNIT))
         self.done += 1
         self._total = self._total + estimate
-        found = np.asarray(self._total if getattr(a, "workload", "") == "prefix_sums" else estimate)
-        return found.copy() if self.shape else float(found)
+        sums = getattr(self.mechanism.factorisation, "workload", "") == "prefix_sums"
+        return np.asarray(self._total if sums else estimate)
+
+    def _saved(self) -> dict[str, Any]:
+        return {"total": np.asarray(self._total).tolist(), "filter": self._state.state()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._total = validate.array("total", state["total"], shape=self.shape)
+        self._state.restore(state["filter"])

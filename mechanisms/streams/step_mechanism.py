@@ -6,16 +6,17 @@ A value has one contribution per step, a number or an array, on its leading axis
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import define, field
 from numpy.typing import ArrayLike
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, validate
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import Releasable
 
 
@@ -66,12 +67,40 @@ class StepMechanism(Releasable):
     def _checked(self, value: ArrayLike) -> FloatArray:
         return self._values("value", value)
 
+    @abstractmethod
+    def _running(self, shape: tuple[int, ...], noise: Noise) -> RunningSteps[Any]:
+        """Returns a running release before its first step; an error for parameters that can't be streamed."""
+
+    def resume(self, state: dict[str, Any], shape: tuple[int, ...] = (), *, noise: Noise | None = None) -> Any:
+        """Returns the running release whose ``state()`` was saved; its cost was recorded when it began.
+
+        Continuing *twice* from one state publishes two draws of noise for the same sums, which that cost does not
+        cover.
+
+        Args:
+          state: the value that ``state()`` returned.
+          shape: the shape of a contribution, as in ``stream``.
+          noise: as in ``release``.
+
+        Raises:
+          InvalidArgumentError: the state is not one of such a stream, or ``stream`` refuses an argument.
+        """
+        found = self._running(arguments.zeros(shape).shape, check_noise(noise))
+        try:
+            found.done = validate.integer("done", state["done"], low=0, high=self._length)
+            found._restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise InvalidDataError(
+                "state", state, f"is not a state of this stream ({type(error).__name__})", "give what state() returned"
+            ) from None
+        return found
+
 
 M = TypeVar("M", bound=StepMechanism)
 
 
 @define
-class RunningSteps(Generic[M]):
+class RunningSteps(ABC, Generic[M]):
     """Base of a running release, which takes one contribution after the other; see the classes."""
 
     mechanism: M
@@ -81,10 +110,43 @@ class RunningSteps(Generic[M]):
     _step: float = field(repr=False)
     done: int = field(default=0, init=False)
 
-    def _next(self, contribution: ArrayLike) -> FloatArray:
-        """Returns the checked contribution of the next step; an error leaves the stream unchanged."""
-        if self.done == self.mechanism._length:
+    def add(self, contribution: ArrayLike) -> Any:
+        """Returns the answer after the contribution of the next step: a float, or an array of ``shape``.
+
+        Raises:
+          InvalidArgumentError: all steps are done, or ``contribution`` is not a finite array of ``shape``. The stream
+            is unchanged.
+        """
+        self._check_left(1)
+        found = self._extended(validate.array("contribution", contribution, shape=self.shape, data=True)[None])[0]
+        return found if self.shape else float(found)
+
+    def extend(self, contributions: ArrayLike) -> FloatArray:
+        """Returns the answers after each of the next contributions, shape (n, *shape); the same as from ``add``.
+
+        Raises:
+          InvalidArgumentError: fewer steps are left, or ``contributions`` is not a finite array of shape (n, *shape).
+            The stream is unchanged.
+        """
+        given = validate.array("contributions", contributions, shape=(None, *self.shape), data=True)
+        self._check_left(len(given))
+        return self._extended(given)
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state, ready for JSON, for ``resume`` of the mechanism; it is as secret as the contributions."""
+        return {"done": self.done, **self._saved()}
+
+    def _check_left(self, count: int) -> None:
+        if count > self.mechanism._length - self.done:
             raise InvalidArgumentError(
                 "contribution", self.done, "steps are already done: there is no further one", "start a new stream"
             )
-        return validate.array("contribution", contribution, shape=self.shape, data=True)
+
+    @abstractmethod
+    def _extended(self, contributions: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _saved(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _restore(self, state: dict[str, Any]) -> None: ...

@@ -52,6 +52,8 @@ from hockeystick.mechanisms.streams.tree_blocks import Estimate
 
 Law = Literal["gaussian", "laplace"]
 
+_PIECE = 1 << 18  # numbers of a running release that are added at a time
+
 
 def _steps(value: int) -> int:
     return validate.integer("steps", value, low=1, high=2**30)
@@ -283,27 +285,27 @@ class TreeAggregation(StepMechanism):
         Raises:
           InvalidArgumentError: the estimate is "full", which needs all steps, or ``release`` refuses an argument.
         """
+        source = check_noise(noise)
+        found = self._running(arguments.zeros(shape).shape, source)
+        return self._charged(lambda: found, source, ledger, name, reads)
+
+    def _running(self, shape: tuple[int, ...], noise: Noise) -> TreeStream:
         if self.estimate == "full":
             raise InvalidArgumentError("estimate", self.estimate, "needs all steps at once", 'use "below"')
-        zeros, source = arguments.zeros(shape), check_noise(noise)
-        entries = self._moved_entries(zeros.size)
-        scale, step = self._on_grid(entries)
-        return self._charged(lambda: TreeStream(self, zeros.shape, source, scale, step), source, ledger, name, reads)
+        return TreeStream(self, shape, noise, *self._on_grid(self._moved_entries(math.prod(shape))))
 
     @property
     def _length(self) -> int:
         return self.steps
 
     def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
+        if self.estimate != "full":
+            return self._running(checked.shape[1:], noise).extend(checked)
         width = checked[0].size
         scale, step = self._on_grid(self._moved_entries(width))
-        leaves = self._whole(checked.reshape(self.steps, width), step)
-        noisy = []
-        for h, sums in enumerate(tree_blocks.blocks(leaves)):
-            if self.estimate == "plain":
-                sums = sums[::2].copy()  # the others are not used
+        noisy = tree_blocks.blocks(self._whole(checked.reshape(self.steps, width), step))
+        for sums in noisy:
             sums += self._noise(noise, scale, sums.size).reshape(sums.shape)
-            noisy.append(tree_blocks.spaced(sums, self.steps >> h) if self.estimate == "plain" else sums)
         found = [noise_on_a_grid.values(sums, step)[None] for sums in noisy]
         return np.asarray(
             tree_blocks.prefixes(tree_blocks.improved(found, self.estimate), self.steps)[0].reshape(checked.shape)
@@ -350,39 +352,64 @@ class TreeStream(RunningSteps[TreeAggregation]):
       >>> from hockeystick.mechanisms import SimulationNoise, TreeAggregation
       >>> stream = TreeAggregation.calibrated(8, epsilon=1.0).stream(noise=SimulationNoise(1))
       >>> [round(stream.add(contribution)) for contribution in (100.0, 200.0, 100.0)], stream.done
-      ([103, 303, 403], 3)
+      ([103, 304, 404], 3)
     """
 
     # By height: the blocks that make up the steps so far.
     _sums: dict[int, IntArray] = field(factory=dict, init=False, repr=False)
     _noisy: dict[int, FloatArray] = field(factory=dict, init=False, repr=False)
 
-    def add(self, contribution: ArrayLike) -> Any:
-        """Returns the noisy sum of all contributions so far, this one included: a float, or an array of ``shape``.
+    def _extended(self, contributions: FloatArray) -> FloatArray:
+        found, first = np.empty(contributions.shape), 0
+        longest = 1 << max(0, (_PIECE // max(1, math.prod(self.shape))).bit_length() - 1)
+        while first < len(found):
+            # The pieces are blocks of the tree: as long as divides the steps so far.
+            size = min(longest, 1 << (len(found) - first).bit_length() - 1, self.done & -self.done or longest)
+            leaves = self.mechanism._whole(contributions[first : first + size], self._step)
+            found[first : first + size] = self._block(leaves.reshape(size, -1)).reshape(size, *self.shape)
+            first += size
+        return found
 
-        Raises:
-          InvalidArgumentError: all steps are done, or ``contribution`` is not a finite array of ``shape``. The stream
-            is unchanged.
-        """
-        value = self._next(contribution)
-        total, h, below = self.mechanism._whole(value, self._step), 0, self.mechanism.estimate == "below"
-        merges = ((self.done + 1) & -(self.done + 1)).bit_length() - 1
-        estimate = self._drawn(total) if below or not merges else np.zeros(self.shape)
-        while h < merges:
-            total, beside, h = total + self._sums.pop(h), self._noisy.pop(h), h + 1
+    def _block(self, leaves: IntArray) -> FloatArray:
+        """Adds the contributions of one block of the tree, whose larger blocks end with it or later."""
+        steps, width = leaves.shape
+        top, end = steps.bit_length() - 1, self.done + steps
+        highest, below = (end & -end).bit_length() - 1, self.mechanism.estimate == "below"
+        count = 2 * steps - 1 + highest - top if below else steps  # without improvement, one noisy sum a step
+        noise = self.mechanism._noise(self._noise, self._scale, count * width).reshape(count, width)
+        inside, noisy = tree_blocks.blocks(leaves), []
+        for h, sums in enumerate(inside):
             if below:
-                weight = tree_blocks.weight(h)
-                estimate = weight * self._drawn(total) + (1 - weight) * (estimate + beside)
-            elif h == merges:
-                estimate = self._drawn(total)
-        self._sums[h], self._noisy[h] = total, estimate
-        self.done += 1
-        found = sum(self._noisy.values(), start=np.zeros(self.shape))
-        return found if self.shape else float(found)
+                drawn = sums + noise[tree_blocks.closing_order(h, len(sums))]
+            else:
+                drawn = np.zeros_like(sums)  # every other block is used, and the last one only if no larger one ends
+                drawn[::2] = sums[::2] + noise[(1 << h) - 1 :: 2 << h]
+            noisy.append(noise_on_a_grid.values(drawn, self._step)[None])
+        estimates = tree_blocks.improved(noisy, self.mechanism.estimate)
+        found = tree_blocks.prefixes(estimates, steps, sum(self._noisy.values(), start=np.zeros(width)))[0]
+        total, estimate = inside[top][0], estimates[top][0, 0]
+        for h in range(top + 1, highest + 1):
+            total, beside = total + self._sums.pop(h - 1), self._noisy.pop(h - 1)
+            own = noise_on_a_grid.values(total + noise[h - highest - 1 if below else -1], self._step)
+            weight = tree_blocks.weight(h)
+            estimate = weight * own + (1 - weight) * (estimate + beside) if below else own
+        self._sums[highest], self._noisy[highest] = total, estimate
+        self.done = end
+        found[-1] = sum(self._noisy.values(), start=np.zeros(width))
+        return np.asarray(found)
 
-    def _drawn(self, total: IntArray) -> FloatArray:
-        noise = self.mechanism._noise(self._noise, self._scale, total.size).reshape(self.shape)
-        return noise_on_a_grid.values(np.asarray(total + noise), self._step)
+    def _saved(self) -> dict[str, Any]:
+        return {name: {str(h): x.tolist() for h, x in own.items()} for name, own in self._open()}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        heights = [h for h in reversed(range(self.done.bit_length())) if self.done >> h & 1]
+        for name, own in self._open():
+            dtype = np.int64 if name == "sums" else np.float64
+            width = math.prod(self.shape)
+            own |= {h: validate.array(name, state[name][str(h)], shape=(width,), dtype=dtype) for h in heights}
+
+    def _open(self) -> tuple[tuple[str, dict[int, Any]], ...]:
+        return ("sums", self._sums), ("noisy", self._noisy)
 
 
 def _laplace_tails(t: float, variances: FloatArray) -> FloatArray:

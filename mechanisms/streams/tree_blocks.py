@@ -40,11 +40,15 @@ def blocks(leaves: Any) -> list[Any]:
     return found
 
 
-def spaced(used: IntArray, count: int) -> IntArray:
-    """Returns all blocks of a height, given every other one, as plain sums use them; the rest are 0."""
-    found = np.zeros((count, *used.shape[1:]), dtype=np.int64)
-    found[::2] = used
-    return found
+def closing_order(height: int, count: int) -> IntArray:
+    """Returns the places of a height's first ``count`` blocks among all blocks, in the order of their last steps.
+
+    Of the blocks that end at one step the lower ones come first. The first t steps close 2t − (ones of t) blocks.
+    """
+    ones = np.zeros(1, dtype=np.int64)
+    while len(ones) < count:
+        ones = np.concatenate([ones, ones + 1])
+    return np.asarray(2 * (np.arange(1, count + 1) << height) - 2 - ones[:count])
 
 
 def improved(noisy: list[FloatArray], estimate: Estimate) -> list[FloatArray]:
@@ -68,10 +72,11 @@ def improved(noisy: list[FloatArray], estimate: Estimate) -> list[FloatArray]:
     return found
 
 
-def prefixes(blocks: list[FloatArray], steps: int) -> FloatArray:
-    """Returns the prefix sums, shape (runs, steps, entries): block by block, the largest first."""
+def prefixes(blocks: list[FloatArray], steps: int, start: FloatArray | float = 0.0) -> FloatArray:
+    """Returns the prefix sums, shape (runs, steps, entries), on top of ``start``: by blocks, the largest first."""
     runs, _, width = blocks[0].shape
     found = np.zeros((runs, steps + 1, width))
+    found[:, 0] = start
     for h in range(len(blocks) - 1, -1, -1):
         used = blocks[h][:, ::2]
         stride = 2 << h

@@ -27,8 +27,9 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
 from hockeystick.learners.experts.expert_losses import checked_losses, opposite_halves
-from hockeystick.learners.federated.one_good_expert import calibration, exact_law
+from hockeystick.learners.federated.one_good_expert import calibration, exact_law, svt_stream
 from hockeystick.learners.federated.one_good_expert import runs as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.federated.one_good_expert.releases import ExactSteps, SVTRelease, release
@@ -82,6 +83,8 @@ class FedSVT(SVTSetting):
         >>> round(learner.guarantee("client").epsilon(0.0).upper, 3)
         1.0
     """
+
+    refuses = {"expected_regret": "the plays depend on all earlier answers; simulate, and see regret()"}
 
     @classmethod
     def calibrated(
@@ -238,6 +241,9 @@ class FedSVT(SVTSetting):
         """Returns ``runs`` independent runs, with runs on the leading axis; each takes O(blocks) time."""
         return fed_svt_run.simulate(self, self.sums(losses), generator(rng), run_count(runs))
 
+    start = svt_stream.start
+    resume = svt_stream.resume
+
     def release(
         self,
         losses: object,
@@ -297,9 +303,10 @@ class FedSVT(SVTSetting):
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
-    def plays(self, runs: SVTRuns) -> npt.NDArray[np.integer]:
+    def plays(self, runs: SVTRuns | SVTRelease) -> npt.NDArray[np.integer]:
         """Returns the expert of each round, shape (..., rounds)."""
-        experts = exact_law.checked(self, runs)[0]
+        given = SVTRuns(runs.experts, runs.above) if isinstance(runs, SVTRelease) else runs
+        experts = exact_law.checked(self, given)[0]
         return np.repeat(experts.reshape(np.shape(runs.experts)), np.diff(self.edges), axis=-1)
 
     def regret(self, runs: SVTRuns, losses: object) -> FloatArray:
@@ -321,7 +328,7 @@ class FedSVT(SVTSetting):
             found[part] = sums[at, rows[part]].sum(axis=1)
         return found
 
-    def regret_bound(self, rho: float) -> float:
+    def regret_bound(self, rho: float = 0.1, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the regret per client that fails with probability at most 2*rho.
 
         The bound assumes that the best expert loses at most Lstar per client and that the losses are fixed before the
@@ -330,8 +337,9 @@ class FedSVT(SVTSetting):
 
         Raises:
             InvalidArgumentError: ``rho`` is not in (0, 1); the switches do not suffice for this rho, or the threshold
-                is below m*Lstar + A + 4/eta.
+                is below m*Lstar + A + 4/eta; or adaptive losses.
         """
+        checked = refuse_adaptive(adversary, "may hit the expert that all clients keep in every round")
         least = calibration.switch_budget(self.experts, rho)
         if self.switches < min(least, self.blocks):
             raise InvalidArgumentError("switches", self.switches, f"is below {least}", "allow more, or a larger rho")
@@ -343,4 +351,5 @@ class FedSVT(SVTSetting):
         )
         if self.threshold < level * (1.0 - 1e-12):
             raise InvalidArgumentError("threshold", self.threshold, f"is below {level:g}", "raise it, or rho")
-        return (self.switches + 1) * ((self.threshold + margin) / self.clients + self.period)
+        bound = (self.switches + 1) * ((self.threshold + margin) / self.clients + self.period)
+        return RegretBound(bound, most=self.rounds, adversary=checked)

@@ -8,6 +8,7 @@ it is added up. All sums are then whole numbers, and one record moves them by at
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from attrs import define, field, frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import integer
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.mechanisms import ExponentialMechanism
@@ -82,6 +84,7 @@ class ExactCourse:
     Attributes:
         learner: The learner.
         noise: The source of randomness.
+        saved: The ``state()`` of a course to continue; None for a new one.
         expert: The expert of the next block.
         left: The number of draws that are left.
         blocks: The number of finished blocks.
@@ -89,6 +92,7 @@ class ExactCourse:
 
     learner: SVTSetting
     noise: Noise
+    saved: dict[str, Any] | None = None
     expert: int = field(init=False)
     left: int = field(init=False)
     blocks: int = field(default=0, init=False)
@@ -104,7 +108,23 @@ class ExactCourse:
         self._experts = np.empty(learner.blocks + 1, np.int64)
         self._above = np.zeros(learner.blocks, np.bool_)
         self.left = learner.switches
-        self._begin(int(self.noise.uniform(learner.experts, 1)[0]))
+        if self.saved is None:
+            self._begin(int(self.noise.uniform(learner.experts, 1)[0]))
+        else:
+            self._restore(self.saved)
+
+    def state(self) -> dict[str, int]:
+        """Returns the state, ready for JSON, for ``saved`` of another course; it is secret."""
+        own = {"expert": self.expert, "left": self.left, "blocks": self.blocks}
+        return own | {"window": self._window, "limit": self._limit if self.left else 0}
+
+    def _restore(self, saved: dict[str, Any]) -> None:
+        self.expert = integer("expert", saved["expert"], low=0, high=self.learner.experts - 1)
+        self.left = integer("left", saved["left"], low=0, high=self.learner.switches)
+        self.blocks = integer("blocks", saved["blocks"], low=0, high=self.learner.blocks)
+        self._window = integer("window", saved["window"], low=0, high=_MOST)
+        self._limit = integer("limit", saved["limit"], low=-(2**63), high=2**63)
+        self._experts[:] = self.expert
 
     def _begin(self, expert: int) -> None:
         self.expert, self._window = expert, 0

@@ -19,6 +19,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, boolean, integer, one_of, real
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
@@ -55,7 +56,7 @@ def _lazy_vectors(value: object) -> bool:
 
 
 @frozen(kw_only=True)
-class SVTSetting:
+class SVTSetting(OnlineLearner):
     """The parameters of :class:`FedSVT`, documented there, and the properties that follow from them alone."""
 
     clients: int = field(converter=arguments.clients)
@@ -89,6 +90,10 @@ class SVTSetting:
         begins = np.arange(self.blocks + 1) * self.period - (self.indexing == "paper")
         return np.append(np.maximum(begins, 0), self.rounds)
 
+    def block_end(self, block: int) -> int:
+        """Returns the number of rounds up to the end of block number ``block``, from 0."""
+        return max(0, (block + 1) * self.period - (self.indexing == "paper"))
+
     @property
     def windows(self) -> CumulativeAboveThreshold:
         """The mechanism that tests sums, per record."""
@@ -111,20 +116,20 @@ class SVTSetting:
             query_scale=self.query_scale,
         )
 
-    def guarantee(self, model: ThreatModel | str = ThreatModel.OUTPUT, *, group: int = 1) -> Guarantee:
+    def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
         """Returns the guarantee for ``group`` losses together; use group = m to protect a round of all clients.
 
         Args:
-            model: The threat model; the plays by default.
+            view: The threat model; None for the plays.
             group: The number of losses that are replaced.
 
         Raises:
             InvalidArgumentError: the threat model is unknown, or is the server, which receives exact sums.
         """
-        adversary = threat_model(model)
+        adversary = threat_model(ThreatModel.OUTPUT if view is None else view)
         if adversary not in plan.TRUSTED:
             raise InvalidArgumentError(
-                "model",
+                "view",
                 adversary.value,
                 "has no guarantee: clients send exact sums",
                 'trust the server ("central"), or use secure aggregation with noise at the clients',

@@ -20,10 +20,12 @@ import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items
 from hockeystick.learners.common import arguments
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.federated.stochastic.calibration import calibrated
 from hockeystick.learners.federated.stochastic.client import StochClient
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, StochSetting, TreePhase
@@ -35,10 +37,12 @@ from hockeystick.learners.federated.stochastic.regret_bound import explicit_regr
 from hockeystick.learners.federated.stochastic.release import released_winner
 from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
 from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
-from hockeystick.learners.network.protocol import Request, Server, seed_or_noise, substream
-from hockeystick.learners.network.threat_models import ThreatModel
+from hockeystick.learners.network.protocol import InProcess, Request, Server, conduct, seed_or_noise, substream
+from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import Noise
 from hockeystick.mechanisms.contract.arguments import generator
+from hockeystick.mechanisms.randomness.noise import check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
 
 
 def _setting(value: object) -> StochSetting:
@@ -56,7 +60,7 @@ def _family(value: object) -> LossFamily:
 
 
 @frozen(kw_only=True)
-class FedStoch:
+class FedStoch(OnlineLearner):
     """The federated stochastic learner.
 
     Neighbouring data differ in one client's loss of one round, replaced by any other (replace-one; rounds and clients
@@ -86,6 +90,15 @@ class FedStoch:
         >>> run.broadcasts.points[-1].tolist(), round(run.regret / 255, 2)  # the last point, the regret per round
         ([0.0, 0.0, 1.0, 0.0], 0.01)
     """
+
+    refuses = {
+        **dict.fromkeys(
+            ("start", "resume"), "clients read their own losses in a secret order; see server() and client()"
+        ),
+        **dict.fromkeys(
+            ("log_likelihood_ratio", "expected_regret"), "they sum over all orders of the losses; simulate"
+        ),
+    }
 
     setting: StochSetting = field(converter=_setting)
     rounds: int = field(converter=arguments.rounds)
@@ -136,6 +149,19 @@ class FedStoch:
         )
         return evolve(self, setting=found)
 
+    def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
+        """Returns the guarantee for ``group`` losses together.
+
+        Args:
+            view: The threat model; None for the plays.
+            group: The number of losses that are replaced.
+
+        Raises:
+            InvalidArgumentError: the threat model is unknown.
+        """
+        model = threat_model(ThreatModel.OUTPUT if view is None else view)
+        return self.graph().guarantee(view=model.value, group=group)
+
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.
 
@@ -146,19 +172,25 @@ class FedStoch:
             raise InvalidArgumentError("family", self.family, "is not linear", "use ExpertLosses()")
         return neighbours(self.setting, rounds=self.rounds, experts=self.experts)
 
-    def regret_bound(self, *, pseudo: bool = False) -> float:
+    def regret_bound(self, *, pseudo: bool = False, adversary: Adversary = "stochastic") -> RegretBound:
         """Returns a bound on the expected regret per client of i.i.d. losses; see ``stochastic.regret_bound``.
 
         Args:
             pseudo: Compare with the expert that is best in expectation, instead of in hindsight.
+            adversary: "stochastic": independent losses of one law.
 
         Raises:
-            InvalidArgumentError: there is no bound for this noise, or corrections are clipped too much.
+            InvalidArgumentError: there is no bound for this noise, corrections are clipped too much, or losses are not
+                stochastic.
         """
+        if checked_adversary(adversary) != "stochastic":
+            reason = "may change the best expert after each phase"
+            raise InvalidArgumentError("adversary", adversary, reason, 'use "stochastic"')
         smoothness = 0.0 if self.family.linear else self.family.smoothness
-        return explicit_regret_bound(
+        bound = explicit_regret_bound(
             self.setting, rounds=self.rounds, experts=self.experts, smoothness=smoothness, pseudo=pseudo
         )
+        return RegretBound(bound, most=self.rounds * self.setting.span, adversary="stochastic")
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
@@ -203,6 +235,37 @@ class FedStoch:
             paid += here
             totals += experts.sum(axis=0)
         return StochRun(Broadcasts(np.array(points), tuple(winners)), paid, totals)
+
+    def release(
+        self,
+        losses: npt.ArrayLike,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> Broadcasts:
+        """Returns a run of all clients in one process for publication, with their secret orders and noise.
+
+        Args:
+            losses: Shape (clients, rounds, d).
+            ledger, name, reads: As for a mechanism's release; the cost is that of the plays (:meth:`event`).
+            noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+        Raises:
+            InvalidArgumentError: wrong shape, losses that the family refuses, or noise that a release can't draw;
+                nothing was recorded.
+            HockeystickError: the ledger refuses.
+        """
+        shape = (self.setting.clients, self.rounds, self.experts)
+        given = array("losses", losses, shape=shape, bools=True, data=True)
+        source = check_noise(noise)
+        clients = [self.client(own, source) for own in given]
+
+        def drawn() -> Broadcasts:
+            return conduct(self.server(source), InProcess(clients), clients=len(clients), least=len(clients)).result
+
+        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def server(self, source: int | Noise | None = None) -> Server[Broadcasts]:
         """Returns the server for :func:`~hockeystick.learners.network.conduct`.

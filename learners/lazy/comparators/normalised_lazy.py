@@ -79,6 +79,11 @@ class NormalisedLazyExperts(BatchedExperts):
         (0.00499, 7.56)
     """
 
+    refuses = {
+        "calibrated": "it is a comparison; use LazyExperts.calibrated",
+        **dict.fromkeys(("start", "resume", "release"), "its normalisers are sums of exponentials in floating point"),
+    }
+
     normaliser: float | None = field(default=None, converter=arguments.normaliser)
     clip: bool = field(default=False, converter=arguments.clip)
 
@@ -246,7 +251,7 @@ class NormalisedLazyExperts(BatchedExperts):
         bound = multiplicative_weights.regret_bound(
             rounds=self.rounds, experts=self.experts, batch=self.batch, learning_rate=self.learning_rate
         )
-        return RegretBound(bound, rounds=self.rounds, adversary=checked)
+        return RegretBound(bound, most=self.rounds, adversary=checked)
 
 
 def _decide_and_draw(log_keep: float, other: float, draw: PrivacyEvent) -> PrivacyEvent:

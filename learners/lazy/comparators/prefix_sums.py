@@ -8,17 +8,19 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, Adjacency
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import one_of, real
+from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
 from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.streams import tree_blocks
-from hockeystick.mechanisms.streams.factorisations import square_root
+from hockeystick.mechanisms.streams.factor_encoders import Factorisation
+from hockeystick.mechanisms.streams.factorisations import blt, square_root
 
-Sums = Literal["tree", "square root"]
+Sums = Literal["tree", "square root", "buffered"]
 PrefixSums = TreeAggregation | MatrixMechanism
+
+_BUFFERS = 4  # their error is 1 % above the square root's at 10^6 rounds
 
 
 @frozen(eq=False)
@@ -36,28 +38,43 @@ class PublishedRuns:
 
 def checked_sums(value: object) -> Sums:
     """Returns the name of the prefix sums."""
-    return one_of("sums", value, "tree", "square root")
+    return one_of("sums", value, "tree", "square root", "buffered")
 
 
 def mechanism_of(sums: Sums, rounds: int, scale: float, sensitivity: float) -> PrefixSums:
     """Returns the mechanism of all prefix sums but the last one, which nobody reads."""
     if sums == "tree":
         return TreeAggregation(rounds - 1, scale, sensitivity=sensitivity)
-    return MatrixMechanism(square_root(rounds - 1), scale, sensitivity=sensitivity)
+    return MatrixMechanism(_factorisation(sums, rounds - 1), scale, sensitivity=sensitivity)
 
 
-def calibrated_scale(sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float) -> float:
-    """Returns the least scale that meets the target."""
+@lru_cache(maxsize=16)
+def _factorisation(sums: Sums, steps: int) -> Factorisation:
+    return square_root(steps) if sums == "square root" else blt(steps, _BUFFERS)
+
+
+def calibrated_scale(
+    sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float, group: int = 1
+) -> float:
+    """Returns the least scale that meets the target for ``group`` people together, who move sums as far as k times."""
+    people = integer("group", group, low=1, high=rounds)
     if checked_sums(sums) == "tree":
-        scale = TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+        scale = TreeAggregation.calibrated(
+            rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity * people
+        ).scale
     else:
-        root = square_root(rounds - 1)
-        scale = MatrixMechanism.calibrated(root, epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale
+        scale = MatrixMechanism.calibrated(
+            _factorisation(sums, rounds - 1), epsilon=epsilon, delta=delta, sensitivity=sensitivity * people
+        ).scale
     # A mechanism rebuilt from its scale may cost an ulp more than the calibrated one.
     step = 2.0**-52
-    while accounting.epsilon(mechanism_of(sums, rounds, scale, sensitivity).event(), delta).upper > epsilon:
+    while _epsilon(mechanism_of(sums, rounds, scale, sensitivity), rounds, people, delta) > epsilon:
         scale, step = scale * (1.0 + step), 2.0 * step
     return scale
+
+
+def _epsilon(mechanism: PrefixSums, rounds: int, group: int, delta: float) -> float:
+    return plan(mechanism, rounds, "").guarantee(group=group).epsilon(delta).upper
 
 
 def scale_of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
@@ -79,15 +96,15 @@ def plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGraph
     )
 
 
-@lru_cache(maxsize=16)
-def _largest_of_root(steps: int) -> float:
-    return float(square_root(steps).variances().max())
+@lru_cache(maxsize=8)
+def _unit_variances(factorisation: Factorisation) -> FloatArray:
+    return factorisation.variances()
 
 
 def largest_variance(mechanism: PrefixSums) -> float:
     """Returns the largest of the variances of the prefix sums; of a tree without computing them all."""
     if isinstance(mechanism, MatrixMechanism):
-        return mechanism.scale**2 * _largest_of_root(mechanism.factorisation.steps)
+        return mechanism.scale**2 * float(_unit_variances(mechanism.factorisation).max())
     steps = mechanism.steps
     own = [1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h) for h in range(steps.bit_length())]
     # A t up to `steps` with the most noise is `steps`, or it has a binary one less and all ones below that.
@@ -95,3 +112,15 @@ def largest_variance(mechanism: PrefixSums) -> float:
     found = [sum(own[h] for h in ones)]
     found += [sum(own[h] for h in ones if h > place) + sum(own[:place]) for place in ones]
     return mechanism.scale**2 * max(found)
+
+
+def variances_between(mechanism: PrefixSums, first: int, stop: int) -> FloatArray:
+    """Returns the variances of the sums of the first ``first`` … ``stop`` - 1 contributions; that of none is 0."""
+    if isinstance(mechanism, MatrixMechanism):
+        units = _unit_variances(mechanism.factorisation)[max(0, first - 1) : stop - 1]
+        return mechanism.scale**2 * (units if first else np.append(0.0, units))
+    t = np.arange(first, stop)
+    found = np.zeros(len(t))
+    for h in range(mechanism.steps.bit_length()):
+        found += (t >> h & 1) * (1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h))
+    return mechanism.scale**2 * found

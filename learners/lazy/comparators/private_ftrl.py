@@ -6,15 +6,19 @@ one round's losses (replace-one; rounds keep their places).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
+import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidDataError
+from hockeystick.accounting import AccountantGraph, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import real
-from hockeystick.learners.common import arguments
+from hockeystick.accounting.validate import array, real
+from hockeystick.learners.common import arguments, noisy_sum_stream
+from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.lazy.comparators.prefix_sums import (
     PrefixSums,
     PublishedRuns,
@@ -24,14 +28,13 @@ from hockeystick.learners.lazy.comparators.prefix_sums import (
     mechanism_of,
     plan,
     scale_of_zcdp,
+    variances_between,
 )
 from hockeystick.learners.lazy.convex.losses import convex_losses
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, LinearLosses, scaled_down
 from hockeystick.mechanisms.contract.arguments import generator
-from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
-from hockeystick.mechanisms.streams.matrix_mechanism import MatrixStream
-from hockeystick.mechanisms.streams.tree_aggregation import TreeStream
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 
 def _regularisation(value: object) -> float | None:
@@ -39,7 +42,7 @@ def _regularisation(value: object) -> float | None:
 
 
 @frozen(kw_only=True)
-class PrivateFTRL:
+class PrivateFTRL(OnlineLearner):
     """DP-FTRL: the learner that follows the regularised leader of noisy gradient sums.
 
     Args:
@@ -48,7 +51,7 @@ class PrivateFTRL:
         lipschitz: L > 0. Gradients are first scaled down to norm L, so that privacy does not rest on the losses.
         scale: Standard deviation of the noise on each entry of each measurement, in the units of L.
         regularisation: λ > 0, in units of loss per squared length; None for the value of least regret bound.
-        sums: "tree" or "square root"; see ``TreeExperts``.
+        sums: "tree", "square root" or "buffered"; see ``TreeExperts``.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -61,6 +64,8 @@ class PrivateFTRL:
         (16, 2)
     """
 
+    refuses = {"expected_regret": "the points' law has no closed form; simulate, and see losses_of()"}
+
     rounds: int = field(converter=arguments.two_rounds)
     domain: Domain = field(converter=convex_losses.checked_domain)
     lipschitz: float = field(converter=arguments.lipschitz)
@@ -70,12 +75,19 @@ class PrivateFTRL:
 
     @classmethod
     def calibrated(
-        cls, *, rounds: int, domain: Domain, lipschitz: float, epsilon: float, delta: float, sums: Sums = "tree"
+        cls,
+        *,
+        rounds: int,
+        domain: Domain,
+        lipschitz: float,
+        epsilon: float,
+        delta: float,
+        group: int = 1,
+        sums: Sums = "tree",
     ) -> "PrivateFTRL":
-        """Returns the learner with the least noise that is (ε, δ)-DP."""
-        scale = calibrated_scale(
-            sums, arguments.two_rounds(rounds), _gradient_sensitivity(arguments.lipschitz(lipschitz)), epsilon, delta
-        )
+        """Returns the learner with the least noise that is (ε, δ)-DP for ``group`` people together."""
+        distance = _gradient_sensitivity(arguments.lipschitz(lipschitz))
+        scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta, group)
         return cls(rounds=rounds, domain=domain, lipschitz=lipschitz, scale=scale, sums=sums)
 
     @classmethod
@@ -97,6 +109,10 @@ class PrivateFTRL:
         """Returns the data-independent plan: the prefix sums as one release, the points as post-processing."""
         return plan(self.mechanism, self.rounds, "the gradient of a round depends on its own loss and its point alone")
 
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a whole run as one event, for a larger graph or a ledger."""
+        return self.mechanism.event()
+
     @property
     def strength(self) -> float:
         """λ: as given, or sqrt(2A)/D0 for the A and D0 of :meth:`regret_bound`."""
@@ -104,17 +120,19 @@ class PrivateFTRL:
             return self.regularisation
         return math.sqrt(2.0 * self._drift()) / self.domain.largest_norm
 
-    def regret_bound(self) -> float:
+    def regret_bound(self, *, adversary: Adversary = "adaptive") -> RegretBound:
         """Returns a bound on the expected regret: λ D0^2 / 2 + A / λ, D0 = max ||x||.
 
-        It holds for every stream of L-Lipschitz losses, with A = T L^2 / 2 + L sum_t sqrt(d var_t). The first part of A
-        is that of follow the regularised leader without noise (Orabona 2019, chapter 7); an error N in a sum moves the
-        leader by at most ||N|| / λ.
+        It holds for every stream of L-Lipschitz losses, adaptive ones too, with A = T L^2 / 2 + L sum_t sqrt(d var_t).
+        The first part of A is that of follow the regularised leader without noise (Orabona 2019, chapter 7); an error N
+        in a sum moves the leader by at most ||N|| / λ.
         """
-        return self.strength * self.domain.largest_norm**2 / 2.0 + self._drift() / self.strength
+        bound = self.strength * self.domain.largest_norm**2 / 2.0 + self._drift() / self.strength
+        most = self.rounds * self.lipschitz * self.domain.diameter
+        return RegretBound(bound, most=most, adversary=checked_adversary(adversary))
 
     def _drift(self) -> float:
-        noise = np.sqrt(self.domain.dimension * self.mechanism.variances()).sum()
+        noise = np.sqrt(self.domain.dimension * variances_between(self.mechanism, 1, self.rounds)).sum()
         return self.rounds * self.lipschitz**2 / 2.0 + self.lipschitz * float(noise)
 
     def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:
@@ -139,6 +157,11 @@ class PrivateFTRL:
         """Returns the point of each round of one simulated run, shape (rounds, d): seeded, so not a private release."""
         return np.asarray(self.simulate(losses, rng, 1).actions[0])
 
+    # --- one round at a time, and releases ---------------------------------------------------------------------------
+
+    start = noisy_sum_stream.start
+    resume = noisy_sum_stream.resume
+
     def release(
         self,
         losses: ConvexLosses,
@@ -148,20 +171,51 @@ class PrivateFTRL:
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> FloatArray:
-        """Returns the point of each round, shape (rounds, d), from secure noise; arguments as ``Laplace.release``."""
-        stream, d = self._stream(losses), self.domain.dimension
-        source = check_noise(noise)
-
-        def begun() -> MatrixStream | TreeStream:
-            return self.mechanism.stream((d,), noise=source)
-
-        running = charged(self.mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        points = np.empty((self.rounds, d))
-        points[0] = self._leader(np.zeros((1, d)))[0]
-        for t in range(self.rounds - 1):
-            noisy = running.add(self._gradient(stream, points[[t]], t)[0])
-            points[t + 1] = self._leader(noisy[None])[0]
+        """Returns the point of each round, shape (rounds, d), from secure noise; other arguments as for ``start``."""
+        given = self._stream(losses)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        points = np.empty((self.rounds, self.entries))
+        for t in range(self.rounds):
+            points[t] = stream.predict()
+            stream.take(self._gradient(given, points[[t]], t)[0])
         return points
+
+    @property
+    def entries(self) -> int:
+        """d, the length of the gradient sums."""
+        return self.domain.dimension
+
+    @property
+    def perturbation(self) -> float:
+        """0: the points have no coins beyond the noise of the sums."""
+        return 0.0
+
+    def contribution(
+        self, losses: ConvexLosses | npt.ArrayLike | Callable[[FloatArray], npt.ArrayLike], action: FloatArray, at: int
+    ) -> FloatArray:
+        """Returns the gradient of a round's loss at the point, shape (d,), scaled down to norm L.
+
+        Args:
+            losses: One loss as ``ConvexLosses`` of one round; or a gradient, shape (d,); or a function that takes a
+                point, shape (d,), and returns the gradient there.
+            action: The point that was played.
+            at: The number of the round, from 0.
+
+        Raises:
+            InvalidArgumentError: none of these, or a gradient that is not finite.
+        """
+        if isinstance(losses, ConvexLosses):
+            convex_losses.checked_losses("loss", losses, rounds=1, domain=self.domain, lipschitz=self.lipschitz)
+            return np.asarray(self._gradient(losses, np.asarray(action)[None], 0)[0])
+        given = losses(np.array(action)) if callable(losses) else losses
+        gradient: FloatArray = array(f"gradient[{at}]", given, shape=(self.entries,), data=True)
+        return np.asarray(scaled_down(gradient[None], self.lipschitz)[0])
+
+    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the points after the noisy sums, shape (n, d)."""
+        return self._leader(sums)
+
+    # --- utility -----------------------------------------------------------------------------------------------------
 
     def losses_of(self, losses: ConvexLosses, found: PublishedRuns) -> FloatArray:
         """Returns the total loss of each run's points, shape ``(R,)``."""

@@ -15,13 +15,14 @@ Sources: Geulen, Voecking & Winkler 2010; Asi, Feldman, Koren & Talwar 2023; Don
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy import stats
 
-from hockeystick.accounting import AccountantGraph
+from hockeystick.accounting import AccountantGraph, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, probability
 from hockeystick.learners.common import arguments
@@ -31,7 +32,10 @@ from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibr
 from hockeystick.learners.lazy.experts.lazy_chain import Transcripts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 from hockeystick.learners.lazy.experts.lazy_run import LazyRun
+from hockeystick.learners.lazy.experts.lazy_stream import LazyRelease, LazyStream
 from hockeystick.learners.lazy.experts.setting import BatchedExperts
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 
 def _budget(value: object) -> int | None:
@@ -179,14 +183,45 @@ class ShrinkingDartboard(BatchedExperts):
         """Returns ln P(transcript | losses0) / P(transcript | losses1) of decisions and draws, one number per run."""
         return self.learner.log_likelihood_ratio(transcripts, losses0, losses1)
 
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a whole run as one event, for a larger graph or a ledger."""
+        return self.learner.event()
+
     # --- runs --------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> LazyStream:
+        """Begins a run that reads one round at a time; see ``LazyExperts.start``."""
+        return self.learner.start(ledger=ledger, name=name, reads=reads, noise=noise)
+
+    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LazyStream:
+        """Continues the run that ``LazyStream.checkpoint`` saved; see ``LazyExperts.resume``."""
+        return self.learner.resume(checkpoint, noise=noise)
+
+    def release(
+        self,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> LazyRelease:
+        """Returns one run for publication; see ``LazyExperts.release``."""
+        return self.learner.release(losses, ledger=ledger, name=name, reads=reads, noise=noise)
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Transcripts:
         """Returns ``runs`` independent transcripts, runs on the leading axis; O(experts + runs) per batch."""
         return self.learner.simulate(losses, rng, runs)
 
     def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> LazyRun:
-        """Returns one simulated run; see ``LazyExperts.run``. ``learner.release`` makes one for publication."""
+        """Returns one simulated run; see ``LazyExperts.run``."""
         return self.learner.run(losses, rng)
 
     # --- utility -----------------------------------------------------------------------------------------------------

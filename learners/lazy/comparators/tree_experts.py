@@ -19,11 +19,14 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from scipy.special import log_ndtr
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import one_of, real
-from hockeystick.learners.common import arguments
+from hockeystick.learners.common import arguments, noisy_sum_stream
+from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.learners.lazy.comparators.prefix_sums import (
@@ -36,10 +39,11 @@ from hockeystick.learners.lazy.comparators.prefix_sums import (
     mechanism_of,
     plan,
     scale_of_zcdp,
+    variances_between,
 )
 from hockeystick.mechanisms.contract.arguments import generator, zeros
-from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
+from hockeystick.mechanisms.release import AnyLedger
 
 Policy = Literal["best", "leader", "hedge", "adaptive hedge", "bare leader"]
 
@@ -62,15 +66,16 @@ def _rate(value: object) -> float | None:
 
 
 @frozen(kw_only=True)
-class TreeExperts(TakesLosses):
+class TreeExperts(TakesLosses, OnlineLearner):
     """The learner that follows the leader of noisy prefix sums of losses, or draws from their exponential weights.
 
     Args:
         rounds: T >= 2, one person each.
         experts: d >= 2.
         scale: Standard deviation of the noise on each measurement (each block of the tree), per expert.
-        sums: "tree", with estimates of least variance from below, or "square root" for the matrix mechanism of that
-            name.
+        sums: "tree", with estimates of least variance from below; "square root" for the matrix mechanism of that name,
+            with a third to a half of the tree's noise, whose running state is as long as the stream; or "buffered" for
+            four buffers in its place, with 1 % more noise and a state of the tree's size.
         spread: Standard deviation s to which fresh normal noise pads that of every round's sums, per expert; None for
             no padding. It has no privacy cost, steadies the leader, and the bound against oblivious losses needs it.
         learning_rate: η > 0, per unit of loss: draw each expert from weights exp(-η * noisy sum) (Hedge); None to
@@ -122,9 +127,11 @@ class TreeExperts(TakesLosses):
         experts: int,
         epsilon: float,
         delta: float,
+        group: int = 1,
         sums: Sums = "tree",
         policy: Policy | None = None,
         perturbation: float = 0.0,
+        clip: bool = False,
     ) -> "TreeExperts":
         """Returns the learner with the least noise that is (ε, δ)-DP.
 
@@ -133,7 +140,8 @@ class TreeExperts(TakesLosses):
             experts: d >= 2.
             epsilon: Target, > 0.
             delta: The δ of the target, in (0, 1).
-            sums: As for the learner.
+            group: The target holds for so many people together, or for a user who contributes so many rounds.
+            sums, clip: As for the learner.
             policy: "leader" or "hedge", with the spread and the rate of least regret bound against oblivious losses;
                 "best" for the one of the lesser bound; "adaptive hedge" for the rate of least bound against adaptive
                 losses; "bare leader" for no padding, which has no bound. By default the best, or the bare leader if
@@ -141,8 +149,8 @@ class TreeExperts(TakesLosses):
             perturbation: As for the learner; above 0 only for the bare leader.
         """
         distance = _losses_sensitivity(arguments.experts(experts))
-        scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta)
-        bare = cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
+        scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta, group)
+        bare = cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation, clip=clip)
         if policy is None:
             policy = "bare leader" if bare.perturbation else "best"
         return bare.following(policy)
@@ -179,6 +187,10 @@ class TreeExperts(TakesLosses):
         """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing."""
         return plan(self.mechanism, self.rounds, "every loss lies in [0, 1]")
 
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a whole run as one event, for a larger graph or a ledger."""
+        return self.mechanism.event()
+
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two streams of shape (rounds, experts) at the largest distance: the first losses are all 1, or all 0.
 
@@ -194,34 +206,69 @@ class TreeExperts(TakesLosses):
         noise, coins = generator(rng).spawn(2)
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
         shift = self.perturbation * coins.standard_normal((len(sums), 1, self.experts))
-        return PublishedRuns(sums, self._actions(sums, shift, coins))
+        read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1) + shift
+        return PublishedRuns(sums, self.actions_of(read, 0, Coins(shift, coins, coins)))
 
-    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Returns the expert of each round of one simulated run, shape (rounds,): seeded, so not a private release."""
-        actions: npt.NDArray[np.int64] = np.asarray(self.simulate(losses, rng, 1).actions[0], dtype=np.int64)
-        return actions
+    def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Returns the expert of each round of one simulated run, shape (rounds,): seeded, so not a private release.
+
+        The losses are those of ``release``, and are read in the same way.
+        """
+        return self.release(losses, noise=SimulationNoise(generator(rng)))
+
+    # --- one round at a time, and releases ---------------------------------------------------------------------------
+
+    start = noisy_sum_stream.start
+    resume = noisy_sum_stream.resume
 
     def release(
         self,
-        losses: npt.ArrayLike,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
         *,
         ledger: AnyLedger | None = None,
         name: str | None = None,
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> npt.NDArray[np.int64]:
-        """Returns the expert of each round, shape (rounds,), from secure noise; arguments as ``Laplace.release``."""
-        stream, source = self._stream(losses), check_noise(noise)
+        """Returns the expert of each round, shape (rounds,), from secure noise.
 
-        def drawn() -> FloatArray:
-            return np.asarray(self.mechanism.release(stream[:-1], noise=source))
+        Args:
+            losses: Shape (rounds, experts): an array, possibly memory-mapped, or an iterable of blocks of rows of any
+                length. They are read in blocks; with sums by the square root they are stored.
+            ledger, name, reads, noise: As for ``start``.
 
-        sums = charged(self.mechanism.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        # The actions are post-processing, so their coins need no secure source.
-        coins = np.random.default_rng(source.uniform(2**31, 8).tolist())
-        shift = self.perturbation * coins.standard_normal((1, 1, self.experts))
-        found: npt.NDArray[np.int64] = self._actions(sums[None], shift, coins)[0]
+        Raises:
+            InvalidArgumentError: bad losses. An array is checked before anything is recorded; blocks are checked on
+                arrival: a bad one ends the run, and the charge remains.
+            HockeystickError: the ledger refuses.
+        """
+        rows = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        if self.sums == "square root":  # whose running state is as long as the stream
+            rows = iter([np.concatenate([np.array(block) for block in rows])])
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        found: npt.NDArray[np.int64] = noisy_sum_stream.played(stream, rows)
         return found
+
+    @property
+    def entries(self) -> int:
+        """d, the length of the prefix sums."""
+        return self.experts
+
+    def contribution(self, losses: npt.ArrayLike, action: int, at: int) -> FloatArray:
+        """Returns the checked losses of round number ``at``, shape (experts,)."""
+        return np.asarray(self.row("losses", losses, at)[0])
+
+    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
+        """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
+        read = sums
+        if self.spread is not None:
+            missing = self.spread**2 - variances_between(self.mechanism, first, first + sums.shape[-2])
+            read = read + np.sqrt(np.maximum(missing, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
+        if self.learning_rate is not None:  # the least of sums minus Gumbel noise / η has the exponential weights
+            read = read - coins.gumbel.gumbel(size=sums.shape) / self.learning_rate
+        return np.asarray(np.argmin(read, axis=-1), dtype=np.int64)
+
+    # --- exact laws, and bounds --------------------------------------------------------------------------------------
 
     def log_likelihood_ratio(self, found: PublishedRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
         """Returns ln p(sums | losses0) / p(sums | losses1), one number per run."""
@@ -245,7 +292,7 @@ class TreeExperts(TakesLosses):
         totals = np.zeros_like(stream)
         np.cumsum(stream[:-1], axis=0, out=totals[1:])
         if self.spread is None:
-            spread = np.sqrt(np.append(0.0, self.mechanism.variances()) + self.perturbation**2)
+            spread = np.sqrt(variances_between(self.mechanism, 0, self.rounds) + self.perturbation**2)
         else:
             spread = np.full(self.rounds, self.spread)
         found = np.zeros_like(stream)
@@ -294,20 +341,10 @@ class TreeExperts(TakesLosses):
                 )
             raise InvalidArgumentError("spread", spread, "leaves the leader without a bound", 'use policy="leader"')
         rounding = self.rounds * self.mechanism.rounding(self.experts)
-        return RegretBound(min(found) + rounding, rounds=self.rounds, adversary=checked)
+        return RegretBound(min(found) + rounding, most=self.rounds, adversary=checked)
 
     def _least_spread(self) -> float:
         return math.sqrt(largest_variance(self.mechanism) + (_PADDING * self.scale) ** 2) * _ROUNDING
-
-    def _actions(self, sums: FloatArray, shift: FloatArray, coins: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Returns the expert of each round, shape (runs, rounds), from the noisy sums and fresh coins."""
-        read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1) + shift
-        if self.spread is not None:
-            missing = self.spread**2 - np.append(0.0, self.mechanism.variances())
-            read += np.sqrt(np.maximum(missing, 0.0))[:, None] * coins.standard_normal(read.shape)
-        if self.learning_rate is not None:  # the least of sums minus Gumbel noise / η has the exponential weights
-            read -= coins.gumbel(size=read.shape) / self.learning_rate
-        return np.asarray(np.argmin(read, axis=2), dtype=np.int64)
 
 
 def _losses_sensitivity(experts: int) -> float:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,17 +28,16 @@ from attrs import define, frozen
 from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
-from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
+from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.stream_checkpoint import refused
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, checked_losses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.learners.lazy.convex.stream_setting import Point, StreamSetting
-from hockeystick.mechanisms import LazyWalk, Noise, StreamHaltedError
+from hockeystick.mechanisms import LazyWalk, Noise
 from hockeystick.mechanisms.lazy.lazy_sampler import WalkState
 from hockeystick.mechanisms.randomness.noise import check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-
-_KIND, _VERSION = "checkpoint of a ConvexStream", 1
 
 
 @frozen(eq=False)
@@ -118,7 +117,7 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
     """
     source = check_noise(noise)
     setting = StreamSetting.of(learner, source)
-    body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)
+    body = ConvexStream._opened(learner, checkpoint, source.simulated)
     try:
         read, state = _Read.from_json(body["read"], setting), _walk_from_json(body["walk"], setting)
         if state.steps_left != setting.plan().boundaries - min(read.round // learner.batch, learner.batches - 1):
@@ -212,7 +211,7 @@ def _walk_from_json(found: dict[str, Any], setting: StreamSetting) -> WalkState[
     return WalkState(points[0], points[1], found["switched"], found["steps_left"], found["draws_left"])
 
 
-class ConvexStream:
+class ConvexStream(RoundStream):
     """One run of a ``LazyConvex``, which ``LazyConvex.start`` begins and ``LazyConvex.resume`` continues.
 
     It holds the sums of linear and of quadratic losses, so that its size does not depend on the number of rounds.
@@ -237,10 +236,11 @@ class ConvexStream:
         (4, 1)
     """
 
-    __slots__ = ("_read", "_setting", "_simulated", "_walk")
+    __slots__ = ("_read", "_setting", "_walk")
 
     def __init__(self, setting: StreamSetting, walk: LazyWalk[Point], simulated: bool, read: _Read) -> None:
-        self._setting, self._walk, self._simulated, self._read = setting, walk, simulated, read
+        super().__init__(setting.learner, simulated)
+        self._setting, self._walk, self._read = setting, walk, read
 
     @property
     def round(self) -> int:
@@ -252,18 +252,13 @@ class ConvexStream:
         """Whether the point was drawn afresh for the current batch; False in the first."""
         return self._walk.switched
 
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise is simulated; if so, this is not a release."""
-        return self._simulated
-
     def predict(self) -> FloatArray:
         """Returns the point to play in the next round, shape (d,); the same until the batch is over.
 
         Raises:
             StreamHaltedError: all rounds have been played.
         """
-        self._check_open("predict")
+        self._check_open()
         return self._setting.learner.domain.project(self._setting.floats(self._walk.action))
 
     def update(self, loss: ConvexLosses) -> None:
@@ -277,15 +272,11 @@ class ConvexStream:
                 family from which the sampler can't draw; nothing was read.
             StreamHaltedError: all rounds have been played.
         """
-        self._check_open("update")
+        self._check_open()
         learner = self._setting.learner
         checked_losses("loss", loss, rounds=1, domain=learner.domain, lipschitz=learner.lipschitz)
         self._setting.check(loss)
         self._take(loss, 0, 1)
-
-    def _check_open(self, name: str) -> None:
-        if self.round >= self._setting.learner.rounds:
-            raise StreamHaltedError(f"{name}: all {self.round} rounds are over; start another run")
 
     def _take(self, losses: ConvexLosses, start: int, stop: int) -> None:
         """Reads checked losses of one batch; at the end of the batch, passes the boundary."""
@@ -302,24 +293,14 @@ class ConvexStream:
         read.batch = setting.nothing()
 
     def checkpoint(self) -> dict[str, Any]:
-        """Returns the run's state, ready for JSON, for ``LazyConvex.resume``.
+        """Returns the run's state, ready for JSON, for ``LazyConvex.resume``; see ``RoundStream``.
 
-        It holds the sums of the losses, those of the current batch, and the shadow: it must stay as private as the
-        data. It holds no state of a generator and no future coin, so that it reveals nothing about later draws beyond
-        their law. Its checksum detects accidents; sign it where somebody may forge it.
-
-        Resuming one checkpoint twice makes two continuations; the guarantee does not cover the publication of both.
+        It holds the sums of the losses, those of the current batch, and the shadow.
 
         Raises:
             InvalidArgumentError: the stream holds losses of a family from outside the library.
         """
-        return seal(
-            {"walk": _walk_to_json(self._walk.state()), "read": self._read.to_json()},
-            kind=_KIND,
-            version=_VERSION,
-            learner=self._setting.learner,
-            simulated=self._simulated,
-        )
+        return super().checkpoint()
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a ConvexStream can't be copied or pickled: its cost covers one run; use checkpoint()")
+    def _body(self) -> dict[str, Any]:
+        return {"walk": _walk_to_json(self._walk.state()), "read": self._read.to_json()}

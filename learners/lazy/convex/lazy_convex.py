@@ -29,6 +29,8 @@ from attrs import frozen
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
+from hockeystick.learners.common import regret_bound as bounds
+from hockeystick.learners.common.regret_bound import RegretBound, refuse_adaptive
 from hockeystick.learners.lazy.convex import convex_stream
 from hockeystick.learners.lazy.convex.calibration import ConvexParameters, calibrate
 from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, adversary_of
@@ -285,23 +287,26 @@ class LazyConvex(ConvexSetting):
         best = minimiser(losses, self.domain, start=0, stop=self.rounds)
         return float(np.einsum("si,si->", means, sums) - losses.total(best[None], 0, self.rounds)[0])
 
-    def regret_bound(self) -> float:
-        """Returns the worst-case expected regret, for oblivious losses and exact draws.
+    def regret_bound(self, *, adversary: bounds.Adversary = "oblivious") -> RegretBound:
+        """Returns a bound on the expected regret, for exact draws.
 
         It is λ*D0^2 + T*B*L^2/(4*λ) + d*ln(T)/β + L*D, with D0 the largest norm, plus L*D*T times the clip
         bound. The proof applies Herbst's argument to each batch, sums over the batches (which telescopes), and
         compares with the domain shrunk to 1/T around the best point.
 
         Raises:
-            InvalidArgumentError: with a draw budget, for which no bound is known.
+            InvalidArgumentError: with a draw budget, for which no bound is known; or adaptive losses, which may hit the
+                point that the learner keeps.
         """
+        checked = refuse_adaptive(adversary, "may hit the point that the learner keeps in every round")
         if self.draw_budget is not None:
             raise InvalidArgumentError("draw_budget", self.draw_budget, "has no known regret bound", "simulate instead")
         steep, reach = self.lipschitz, self.lipschitz * self.domain.diameter
-        return (
+        bound = (
             self.regularisation * self.domain.largest_norm**2
             + self.rounds * self.batch * steep**2 / (4.0 * self.regularisation)
             + self.domain.dimension * math.log(self.rounds) / self.inverse_temperature
             + reach
             + reach * self.rounds * self.clip_bound(self.log_normaliser)
         )
+        return RegretBound(bound, most=self.rounds * reach, adversary=checked)

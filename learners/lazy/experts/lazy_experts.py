@@ -256,7 +256,7 @@ class LazyExperts(ExpertsSetting):
             bound = self.rounds * (1.0 - 1.0 / self.experts)
         elif self.draw_budget is not None:
             bound += self.rounds * self._chance_of_more(self.draw_budget)
-        return RegretBound(bound, rounds=self.rounds, adversary=checked)
+        return RegretBound(bound, most=self.rounds, adversary=checked)
 
     def _chance_of_more(self, draws: int) -> float:
         """Bounds the probability that a run without a budget makes more than ``draws`` draws, shadows included."""

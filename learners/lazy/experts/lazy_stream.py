@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +22,9 @@ from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, as_array, integer
-from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
-from hockeystick.learners.experts.batches import loss_batches
+from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.lazy.experts.setting import ExpertsSetting
 from hockeystick.mechanisms import ExponentialMechanism
@@ -32,11 +32,9 @@ from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.lazy.lazy_sampler import LazyWalk, WalkState
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError
 
 _FINEST = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 62  # bits of a sum of losses
-_KIND, _VERSION = "checkpoint of a LazyStream", 1
 _ROWS = 4096  # number of rounds that are rounded together
 
 
@@ -62,10 +60,8 @@ class LazyRelease:
         return int(self.switched.sum())
 
 
-class LazyStream:
+class LazyStream(RoundStream):
     """One run of a ``LazyExperts``, which ``LazyExperts.start`` begins and ``LazyExperts.resume`` continues.
-
-    It can't be copied or pickled, because the charge covers one run. :meth:`checkpoint` saves it.
 
     Example:
         >>> from hockeystick.learners import LazyExperts
@@ -79,32 +75,22 @@ class LazyStream:
         (3,)
     """
 
-    __slots__ = ("_batch", "_bits", "_draw", "_learner", "_rate", "_round", "_simulated", "_total", "_walk")
+    __slots__ = ("_batch", "_bits", "_draw", "_rate", "_total", "_walk")
 
     def __init__(self, learner: ExpertsSetting, walk: LazyWalk[int] | int, simulated: bool) -> None:
-        self._learner, self._walk, self._simulated = learner, walk, simulated
+        super().__init__(learner, simulated)
+        self._walk = walk
         self._bits = min(_FINEST, _WHOLE_BITS - learner.rounds.bit_length())
         unit = float(2**self._bits)
         self._rate = Fraction(learner.learning_rate) / 2**self._bits
         # The scores are whole; the scale is rounded so that a draw costs no more than its charge.
         self._draw = ExponentialMechanism(quotient_up(unit, learner.learning_rate), sensitivity=unit)
         self._total, self._batch = np.zeros((2, learner.experts), np.int64)
-        self._round = 0
-
-    @property
-    def round(self) -> int:
-        """Number of rounds that are over."""
-        return self._round
 
     @property
     def switched(self) -> bool:
         """Whether the expert was drawn afresh for the current batch."""
         return isinstance(self._walk, LazyWalk) and self._walk.switched
-
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise is simulated; if so, this is not a release."""
-        return self._simulated
 
     def predict(self) -> int:
         """Returns the expert for the next round; the same one until ``update``.
@@ -125,29 +111,17 @@ class LazyStream:
         self._check_open()
         self._add(self._whole(as_array("losses", loss, data=True)[None], self._round))
 
-    def checkpoint(self) -> dict[str, Any]:
-        """Returns the run's state, ready for JSON, for ``LazyExperts.resume``.
-
-        It holds sums of the losses and must stay as private as they are. It holds no seed and no future coin, so that
-        it does not reveal the next draws. A run that is resumed twice becomes two runs, of which only one may be
-        published; the library can't enforce that.
-        """
+    def _body(self) -> dict[str, Any]:
         walk = self._walk
-        body = {
-            "round": self._round,
+        return {
             "total": self._total.tolist(),
             "batch": self._batch.tolist(),
             "walk": asdict(walk.state()) if isinstance(walk, LazyWalk) else walk,
         }
-        return seal(body, kind=_KIND, version=_VERSION, learner=self._learner, simulated=self._simulated)
 
     @property
     def _action(self) -> int:
         return self._walk.action if isinstance(self._walk, LazyWalk) else self._walk
-
-    def _check_open(self) -> None:
-        if self._round == self._learner.rounds:
-            raise StreamHaltedError(f"all {self._round} rounds are over; start another run")
 
     def _whole(self, rows: npt.NDArray[Any], first: int) -> IntArray:
         """Returns losses, checked, as whole multiples of 2^-bits."""
@@ -174,9 +148,6 @@ class LazyStream:
 
     def _drawn(self, noise: Noise) -> int:
         return int(self._draw.release(-self._total, noise=noise))
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a LazyStream can't be copied or pickled: its cost covers one run; see checkpoint()")
 
 
 # --- the methods of LazyExperts --------------------------------------------------------------------------------------
@@ -225,7 +196,7 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
             to noise of the other kind.
     """
     source = check_noise(noise)
-    body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=learner, simulated=source.simulated)
+    body = LazyStream._opened(learner, checkpoint, source.simulated)
     sampler = learner.sampler()
     try:
         walk: LazyWalk[int] | int
@@ -256,16 +227,13 @@ def release(
     An array is checked before anything is recorded. Losses that arrive in blocks are checked on arrival: a bad one ends
     the run, and the charge remains.
     """
-    batches = partial(loss_batches, losses, rounds=learner.rounds, experts=learner.experts, clip=learner.clip)
-    if hasattr(losses, "shape"):
-        for _ in batches(batch=learner.batch):
-            pass
+    rows = checked_rows(losses, rounds=learner.rounds, experts=learner.experts, clip=learner.clip)
     stream = start(learner, ledger=ledger, name=name, reads=reads, noise=noise)
     label = np.min_scalar_type(learner.experts - 1)
     actions, switched = np.empty(learner.batches, label), np.zeros(learner.batches, np.bool_)
     actions[0] = stream.predict()
-    for single in batches(batch=1):
-        for block in np.split(single.sums, range(_ROWS, len(single.sums), _ROWS)):
+    for part in rows:
+        for block in np.split(part, range(_ROWS, len(part), _ROWS)):
             whole = stream._whole(block, stream.round)
             while len(whole):
                 ahead = min(len(whole), learner.batch - stream.round % learner.batch)

@@ -124,6 +124,12 @@ class LazyTransform(Batched):
         0.0
     """
 
+    refuses = {
+        "calibrated": "the constants of the measure decide; see LazyExperts.calibrated and LazyConvex.calibrated",
+        **dict.fromkeys(("start", "resume", "release"), "the draws of a measure are in floating point"),
+        **dict.fromkeys(("regret_bound", "expected_regret"), "they depend on the measure"),
+    }
+
     measure: LazyMeasure
     rounds: int = field(converter=arguments.rounds)
     batch: int = field(default=1, converter=arguments.batch)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hockeystick.accounting import AccountantGraph, InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer
+from hockeystick.learners.common.online_learner import OnlineLearner
 
 
-class Batched:
+class Batched(OnlineLearner):
     """A lazy learner with the fields ``rounds`` and ``batch``.
 
     Raises:
@@ -26,10 +27,6 @@ class Batched:
     def batches(self) -> int:
         """Number of batches n = ceil(T / B)."""
         return -(-self.rounds // self.batch)
-
-    def graph(self) -> AccountantGraph:
-        """Returns the data-independent plan, whose source is the family of batches."""
-        raise NotImplementedError
 
     def epsilon_for(self, round_: int, delta: float) -> float:
         """Returns the certified ε at ``delta`` for the person of round ``round_`` (0-based), less in later rounds."""

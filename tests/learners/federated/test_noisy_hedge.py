@@ -70,7 +70,7 @@ def test_the_view_of_the_messages_has_no_guarantee() -> None:
     assert {view.name for view in graph.views} == {model.value for model in ThreatModel}
     assert graph.guarantee(view="server").epsilon(1e-6).upper == math.inf
     assert graph.guarantee().epsilon(1e-6).upper == math.inf  # everything that is published
-    with pytest.raises(InvalidArgumentError, match="model"):
+    with pytest.raises(InvalidArgumentError, match="view"):
         hedge(10, 64, 4, 1).guarantee(ThreatModel.SERVER)
     with pytest.raises(InvalidArgumentError, match="threat_model"):
         hedge(10, 64, 4, 1).guarantee("nobody")

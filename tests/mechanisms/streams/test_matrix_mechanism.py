@@ -4,6 +4,7 @@ mutants."""
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import pickle
 from typing import Any
@@ -23,7 +24,7 @@ from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import AuditableMechanism, SimulationNoise, check_mechanism
 from hockeystick.mechanisms.streams.buffered_filters import BufferedToeplitz
 from hockeystick.mechanisms.streams.factor_encoders import UNIT, Dense, Factorisation, Toeplitz
-from hockeystick.mechanisms.streams.factorisations import identity, optimised_band, square_root
+from hockeystick.mechanisms.streams.factorisations import blt, identity, optimised_band, square_root
 from hockeystick.mechanisms.streams.matrix_mechanism import MatrixMechanism
 
 FALSE_ALARM = 1e-6
@@ -197,8 +198,7 @@ class TestStream:
             if t == 100:
                 stream = pickle.loads(pickle.dumps(stream))
             assert stream.add(1.0) == pytest.approx(t + 1, abs=0.2)
-            state: Any = stream._state
-            assert len(state._past) == len(state._estimates) == min(4, t + 1)
+            assert [len(rows) for rows in stream.state()["filter"].values()] == [min(4, t + 1)] * 2
         with pytest.raises(InvalidArgumentError, match="no further one"):
             stream.add(1.0)
 
@@ -215,8 +215,22 @@ class TestStream:
         for bad in (math.nan, [1.0], "x", [math.inf, 0.0]):
             with pytest.raises(InvalidArgumentError):
                 stream.add(bad)
-        state: Any = stream._state
-        assert stream.done == 0 and not state._past
+        assert stream.state() == {"done": 0, "total": [0.0, 0.0], "filter": {"contributions": [], "estimates": []}}
+
+    @pytest.mark.parametrize("f", [square_root(9), square_root(9, band=3), blt(9, 2)], ids=str)
+    def test_states_go_on_with_the_same_noise(self, f: Factorisation) -> None:
+        mechanism, rows = MatrixMechanism(f, 2.0), np.random.default_rng(1).normal(size=(9, 2))
+        whole = mechanism.stream((2,), noise=SimulationNoise(4)).extend(rows)
+        noise = SimulationNoise(4)
+        stream, found = mechanism.stream((2,), noise=noise), []
+        for row in rows:
+            found.append(stream.add(row))
+            stream = mechanism.resume(json.loads(json.dumps(stream.state())), (2,), noise=noise)
+        np.testing.assert_array_equal(found, whole)
+        wrong: Any = ({}, {"done": 10}, {**stream.state(), "total": [0.0]}, {**stream.state(), "filter": {}}, [], None)
+        for bad in wrong:
+            with pytest.raises(InvalidArgumentError):
+                mechanism.resume(bad, (2,), noise=noise)
 
     def test_it_is_charged_whole_and_needs_a_filter(self) -> None:
         mechanism = MatrixMechanism(square_root(8), 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import pickle
 from typing import Any
@@ -311,6 +312,43 @@ class TestStream:
             with pytest.raises(InvalidArgumentError):
                 stream.add(bad)
         assert stream.done == 0 and stream.add([1.0, 2.0]).shape == (2,)
+
+    @pytest.mark.parametrize("estimate", ["plain", "below"])
+    @pytest.mark.parametrize("steps", [1, 7, 64, 100, 257])
+    def test_blocks_of_any_length_give_the_same_answers(self, steps: int, estimate: Any) -> None:
+        """Bit by bit, with noise tied to the nodes: in a release, row by row, in blocks, and after every checkpoint."""
+        mechanism = TreeAggregation(steps, 2.0, estimate=estimate)
+        rows = np.random.default_rng(steps).normal(size=(steps, 3))
+        whole = mechanism.release(rows, noise=SimulationNoise(5))
+        stream = mechanism.stream((3,), noise=SimulationNoise(5))
+        np.testing.assert_array_equal([stream.add(row) for row in rows], whole)
+        noise = SimulationNoise(5)
+        stream, found = mechanism.stream((3,), noise=noise), []
+        for part in np.split(rows, [1, 2, 5, 30, 99]):
+            found.append(stream.extend(part))
+            stream = mechanism.resume(json.loads(json.dumps(stream.state())), (3,), noise=noise)
+        np.testing.assert_array_equal(np.concatenate(found), whole)
+        with pytest.raises(InvalidArgumentError, match="no further one"):
+            stream.extend(rows[:1])
+
+    def test_states_of_other_streams_are_refused(self) -> None:
+        mechanism = TreeAggregation(4, 2.0)
+        stream = mechanism.stream((2,), noise=SimulationNoise(5))
+        stream.extend(np.ones((3, 2)))
+        state = stream.state()
+        wrong: Any = ({}, None, {**state, "done": 5}, {**state, "done": 2.5}, {**state, "sums": {"0": [1, 2]}}, [state])
+        for bad in wrong:
+            with pytest.raises(InvalidArgumentError):
+                mechanism.resume(bad, (2,), noise=SimulationNoise(5))
+        with pytest.raises(InvalidArgumentError):
+            mechanism.resume(state, (3,), noise=SimulationNoise(5))
+
+    def test_closing_order_is_that_of_the_steps(self) -> None:
+        """Of 2^c steps: each one closes the blocks that end there, the lower ones first."""
+        closed = [(h, t // 2**h - 1) for t in range(1, 33) for h in range(6) if t % 2**h == 0]
+        for h in range(6):
+            places = tree_blocks.closing_order(h, 32 >> h)
+            assert [closed[place] for place in places] == [(h, j) for j in range(32 >> h)]
 
     def test_full_needs_all_steps(self) -> None:
         with pytest.raises(InvalidArgumentError, match="all steps at once"):

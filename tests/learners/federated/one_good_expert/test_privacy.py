@@ -136,7 +136,7 @@ def test_views_cost_the_stated_epsilon() -> None:
     assert graph.guarantee().epsilon(0.5).upper == math.inf
     for refused in ("server", "nobody", None):
         with pytest.raises(InvalidArgumentError):
-            made.guarantee(refused)  # type: ignore[arg-type]
+            made.guarantee(refused)
     assert evolve(made, clients=1).graph() == evolve(made, clients=10**6).graph()
     few = evolve(made, rounds=100, period=20)
     assert few.guarantee().epsilon(0.0).upper == pytest.approx(0.25 + 5 / 46)

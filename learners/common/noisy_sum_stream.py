@@ -1,0 +1,202 @@
+"""Online learners whose actions are functions of noisy prefix sums, one round at a time.
+
+The prefix sums are the release. An action is post-processing of the latest one, with coins that need no secure source:
+they are seeded from the run's noise, and seeded again when a run is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import frozen
+
+from hockeystick.accounting import Adjacency, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import array, integer
+from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
+
+
+@frozen(eq=False)
+class Coins:
+    """The coins of a run: a shift of all its sums, and a generator for each kind of coin that is drawn in a round."""
+
+    shift: FloatArray
+    normal: np.random.Generator
+    gumbel: np.random.Generator
+
+
+class FollowsSums(Protocol):
+    """What a learner must have for a ``NoisySumStream``."""
+
+    @property
+    def rounds(self) -> int:
+        """T; the last round's losses are never read."""
+
+    @property
+    def entries(self) -> int:
+        """Length of the sums."""
+
+    @property
+    def perturbation(self) -> float:
+        """Standard deviation of the shift."""
+
+    @property
+    def mechanism(self) -> StepMechanism:
+        """The prefix sums of the first T - 1 rounds."""
+
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a run."""
+
+    def contribution(self, feedback: Any, action: Any, at: int) -> FloatArray:
+        """Returns what round number ``at`` adds to the sums, shape (entries,), checked."""
+
+    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> Any:
+        """Returns the actions of rounds ``first`` …, from sums of shape (..., n, entries); the last axis may go."""
+
+
+class NoisySumStream(RoundStream):
+    """One run of ``TreeExperts``, ``PrivateFTRL`` or ``NoisyHedge``.
+
+    Example:
+        >>> from hockeystick.learners import TreeExperts
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = TreeExperts.calibrated(rounds=100, experts=3, epsilon=1.0, delta=1e-6)
+        >>> stream = learner.start(noise=SimulationNoise(1))
+        >>> stream.update([1.0, 0.0, 0.5])
+        >>> stream.round, stream.predict() in (0, 1, 2)
+        (1, True)
+        >>> again = learner.resume(stream.checkpoint(), noise=SimulationNoise(2))
+        >>> again.round, again.predict() == stream.predict()
+        (1, True)
+    """
+
+    __slots__ = ("_action", "_coins", "_running")
+
+    def __init__(self, learner: FollowsSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
+        super().__init__(learner, simulated)
+        self._running, self._coins = running, coins
+        self._action = self._next(np.zeros((1, learner.entries)))[0]
+
+    def predict(self) -> Any:
+        """Returns the action of the next round, the same one until ``update``: an expert, a point, or a law.
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+        """
+        self._check_open()
+        return self._action.copy() if isinstance(self._action, np.ndarray) else int(self._action)
+
+    def update(self, feedback: Any) -> None:
+        """Reads the losses of the next round, as the learner takes them.
+
+        Raises:
+            StreamHaltedError: all rounds are over.
+            InvalidArgumentError: bad losses; nothing was read.
+        """
+        self._check_open()
+        self.take(self._learner.contribution(feedback, self._action, self._round))
+
+    def take(self, added: FloatArray) -> None:
+        """Ends the round with what it adds to the sums, checked before."""
+        self._round += 1
+        if self._round < self._learner.rounds:
+            self._action = self._next(self._running.extend(added[None]))[0]
+
+    def extend(self, rows: FloatArray) -> Any:
+        """Returns the actions after each of many rounds, from their checked contributions."""
+        rows = rows[: self._learner.rounds - 1 - self._round]
+        sums = self._running.extend(rows)
+        self._round += len(rows)
+        return self._next(sums)
+
+    def _next(self, sums: FloatArray) -> Any:
+        """Returns the actions of the rounds up to the next one, each after its sums."""
+        first = self._round + 1 - len(sums)
+        return self._learner.actions_of(sums + self._coins.shift, first, self._coins)
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "running": self._running.state(),
+            "shift": self._coins.shift.tolist(),
+            "action": np.asarray(self._action).tolist(),
+        }
+
+
+def start(
+    learner: FollowsSums,
+    *,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
+    noise: Noise | None = None,
+) -> NoisySumStream:
+    """Begins a run that reads one round at a time; records its whole cost before anything is drawn.
+
+    Args:
+        learner: The learner.
+        ledger: Records the learner's ``event()`` under ``name``; see ``Laplace.release``.
+        name: The run's name in the ledger.
+        reads: The sources that the run reads, for a ``FilteredLedger``.
+        noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+    Raises:
+        HockeystickError: the ledger refuses.
+    """
+    source = check_noise(noise)
+
+    def begin() -> NoisySumStream:
+        running = learner.mechanism._running((learner.entries,), source)
+        return NoisySumStream(learner, running, _coins(learner, source), source.simulated)
+
+    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+
+
+@unchained()
+def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> NoisySumStream:
+    """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
+
+    Raises:
+        InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
+            to noise of the other kind.
+    """
+    source = check_noise(noise)
+    body = NoisySumStream._opened(learner, checkpoint, source.simulated)
+    try:
+        shift = array("shift", body["shift"], shape=(learner.entries,))
+        running = learner.mechanism.resume(body["running"], (learner.entries,), noise=source)
+        stream = NoisySumStream(learner, running, _coins(learner, source, shift), source.simulated)
+        stream._round = integer("round", body["round"], low=0, high=learner.rounds)
+        if running.done != min(stream._round, learner.rounds - 1):
+            raise ValueError("numbers of rounds and steps do not match")
+        like = np.asarray(stream._action)
+        action = array("action", body["action"], shape=like.shape, dtype=like.dtype)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
+    stream._action = action if action.ndim else action[()]
+    return stream
+
+
+def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
+    """Returns the actions of all rounds, shape (rounds, ...), from blocks of checked rows; only they are stored."""
+    first = np.asarray(stream._action)
+    found = np.empty((stream._learner.rounds, *first.shape), first.dtype)
+    found[0] = first
+    for rows in blocks:
+        at = stream.round + 1
+        actions = stream.extend(rows)
+        found[at : at + len(actions)] = actions
+    return found
+
+
+def _coins(learner: FollowsSums, noise: Noise, shift: FloatArray | None = None) -> Coins:
+    root = np.random.default_rng(noise.uniform(2**31, 8).tolist())
+    first, normal, gumbel = root.spawn(3)
+    drawn = learner.perturbation * first.standard_normal(learner.entries)
+    return Coins(drawn if shift is None else shift, normal, gumbel)
