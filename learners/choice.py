@@ -32,6 +32,8 @@ class Candidate:
         name: A short name.
         learner: The learner, calibrated to the target.
         bound: Its regret bound.
+
+    See ``choose`` for an example.
     """
 
     name: str

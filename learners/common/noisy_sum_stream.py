@@ -33,7 +33,7 @@ class Coins:
 
 
 class FollowsSums(Protocol):
-    """What a learner must have for a ``NoisySumStream``."""
+    """A learner whose runs are ``NoisySumStream``s."""
 
     @property
     def rounds(self) -> int:

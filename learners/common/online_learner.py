@@ -70,6 +70,13 @@ class Learner(Protocol):
 
     ``isinstance(learner, Learner)`` tells whether a learner has all of these methods. Most learners have more; see the
     table in the documentation.
+
+    Example:
+        >>> from hockeystick.learners import LimitedUpdates, MultiplicativeWeights
+        >>> isinstance(LimitedUpdates(rounds=8, experts=2, learning_rate=1.0), Learner)
+        True
+        >>> isinstance(MultiplicativeWeights(rounds=8, experts=2), Learner)  # it has no privacy
+        False
     """
 
     @property
