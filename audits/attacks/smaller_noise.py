@@ -1,4 +1,7 @@
-"""A hint at the mistake behind a refuted claim: Laplace or Gaussian noise that is too small for it.
+"""A hint at the mistake behind a refuted claim: noise that is missing, used twice, or too small for it.
+
+A number that is the same in all outputs of a data set, and another one on the other, has no noise. Two numbers that
+vary while their difference is one number on each data set have the same noise.
 
 Outputs that are one number each are fitted with noise of one scale s around two centres that are a distance D apart:
 the medians of both data sets, and the mean distance from them. The fit is accepted if
@@ -26,6 +29,7 @@ from hockeystick.audits.outputs.reading import Layout, Table
 from hockeystick.audits.targets.target_features import VALUE
 
 _LEAST = 100  # outputs of each data set
+_FEW_ROWS, _FEW_NUMBERS = 1 << 12, 32  # of the outputs in which noise is looked for
 _MANY = 500  # fewer fit many laws, and the hint says how few they are
 _MOST = 1 << 17
 _FARTHEST = 1.1  # difference of the distribution functions, in 1/sqrt(n)
@@ -43,6 +47,8 @@ def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: 
       layouts: the layouts of the outputs.
       claim: the claim, which was refuted.
     """
+    if told := _missing(tables, layouts):
+        return told
     values = _numbers(tables, layouts)
     if values is None:
         return ""
@@ -72,6 +78,33 @@ def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: 
         f"{few}the outputs look like {name} around centres {distance:.3g} apart, as if the noise were {_times(ratio)} "
         f"what the claim needs or the sensitivity {_times(1 / ratio)} what was assumed"
     )
+
+
+def _missing(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> str:
+    """Returns which number of an output has no noise, or which two have the same, in words; or ""."""
+    if len(layouts) != 1 or any(not isinstance(table.codes, int) or 0 not in table.blocks for table in tables):
+        return ""
+    blocks = [table.blocks[0][:_FEW_ROWS] for table in tables]
+    width = blocks[0].shape[1]
+    if not 0 < width <= _FEW_NUMBERS or min(map(len, blocks)) < _LEAST or not all(np.isfinite(b).all() for b in blocks):
+        return ""
+    still = (np.ptp(blocks[0], axis=0) == 0) & (np.ptp(blocks[1], axis=0) == 0)
+    bare = np.flatnonzero(still & (blocks[0][0] != blocks[1][0]))
+    if len(bare) and width == 1:
+        return "all outputs of a data set are the same number: no noise of the generator it is given reaches them"
+    if len(bare):
+        return f"{layouts[0].slot(int(bare[0]))} is the same in all outputs of a data set: it has no noise"
+    moving = np.flatnonzero((np.ptp(blocks[0], axis=0) > 0) & (np.ptp(blocks[1], axis=0) > 0))
+    for place, one in enumerate(moving):
+        for other in moving[place + 1 :]:
+            gaps = [block[:, one] - block[:, other] for block in blocks]
+            size = max(float(np.abs(block[:, [one, other]]).max()) for block in blocks)
+            spread = min(float(np.ptp(block[:, one])) for block in blocks)
+            # Rounding of the two sums, far below what noise of its own would show.
+            if all(np.ptp(gap) <= 1e-12 * size for gap in gaps) and spread > 1e-6 * size:
+                names = " and ".join(layouts[0].slot(int(slot)) for slot in (one, other))
+                return f"{names} have the same noise: their difference is one number in all outputs of a data set"
+    return ""
 
 
 def _numbers(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> tuple[FloatArray, FloatArray] | None:

@@ -38,6 +38,8 @@ def rank(file: str) -> int:
         return 2 if package in _LIBRARIES else 1
     if path.startswith(_STANDARD):
         return 2
+    if file.endswith((".pyx", ".pxi", ".pxd")):  # Cython's, of packages; their paths are where they were built
+        return 1
     return 1 if path.startswith(_HOUSE) else 0
 
 

@@ -256,6 +256,9 @@ class _Session:
         """An exception is an output of a replay; of the recorded run it is an error."""
         if tape.before is None:
             told = f"the algorithm raised {type(error).__name__} on d{side} at {_line(error) or 'an unknown line'}"
+            if any("Noisy" in str(part) for part in error.args):
+                remedy = "give np.asarray(number, dtype=float) to a package that reads types of its own"
+                told += f", where a noisy number of this replay arrived: {remedy}"
             raise TargetError(told, (1 - side, side), (1, 1)) from error
         return [("the exception", type(error).__name__)]
 

@@ -53,8 +53,8 @@ def leaves(value: object, place: str = "") -> Iterator[Leaf]:
         yield f"{place} type", type(value).__qualname__
         for one in fields:
             yield from leaves(getattr(value, one.name), f"{place}.{one.name}")
-    elif callable(getattr(value, "to_dict", None)) and hasattr(value, "columns"):  # a data frame
-        yield from _frame(value, place)
+    elif callable(getattr(value, "to_dict", getattr(value, "to_pydict", None))) and hasattr(value, "columns"):
+        yield from _frame(value, place)  # a data frame, or a table of pyarrow
     else:
         yield place, _pickled(value, place)
 
@@ -85,11 +85,12 @@ def _array(value: np.ndarray[Any, Any], place: str) -> Iterator[Leaf]:
 
 
 def _frame(value: Any, place: str) -> Iterator[Leaf]:
-    yield f"{place} columns", tuple(map(str, value.columns))
+    names = getattr(value, "column_names", value.columns)
+    yield f"{place} columns", tuple(map(str, names))
     index = getattr(value, "index", None)
     if index is not None:
         yield from leaves(np.asarray(index), f"{place} index")
-    for i, name in enumerate(value.columns):
+    for i, name in enumerate(names):
         yield from leaves(np.asarray(value[name]), f"{place} column {i}")
 
 

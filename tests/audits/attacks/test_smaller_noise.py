@@ -77,7 +77,6 @@ def _near(found: str, words: str) -> bool:
         (lambda d, rng, n: d + rng.integers(-3, 4, n), PURE),
         (lambda d, rng, n: np.where(rng.random(n) < 0.1 * d, 50.0, rng.laplace(scale=0.5, size=n)), PURE),
         (lambda d, rng, n: d + rng.laplace(scale=0.5, size=(n, 2)), PURE),
-        (lambda d, rng, n: np.full(n, d), PURE),
     ],
 )
 def test_other_outputs_give_no_hint(law: Law, claim: Claim) -> None:
@@ -101,3 +100,35 @@ def test_the_verdict_has_a_hint_where_it_refutes_alone() -> None:
 
     assert verdict.refuted and "noise were" in verdict.hint and f"hint: {verdict.hint}" in str(verdict)
     assert known.refuted and known.hint == "" and right.hint == "" and not right.refuted
+
+
+def with_three(d: float, rng: np.random.Generator, n: int) -> Any:
+    """A noisy number, one without noise, and one with the noise of the first."""
+    noise = rng.laplace(scale=5.0, size=n)
+    return np.stack([d + noise, np.full(n, 7.0), 3 * d + noise], axis=1)
+
+
+def numbers(law: Law, runs: int = 500) -> str:
+    return hint(law, PURE, runs)
+
+
+def test_numbers_without_noise_and_two_with_the_same_noise_are_named() -> None:
+    same = "output[0] and output[2] have the same noise: their difference is one number in all outputs of a data set"
+    assert numbers(with_three) == same
+    bare = numbers(lambda d, rng, n: with_three(d, rng, n) + np.array([0.0, d, 0.0]))
+    assert bare == "output[1] is the same in all outputs of a data set: it has no noise"
+    assert numbers(lambda d, rng, n: np.full(n, 2.0 + d)).startswith("all outputs of a data set are the same number")
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda d, rng, n: d + rng.laplace(size=(n, 2)),
+        lambda d, rng, n: np.full((n, 2), 3.0),  # which tells nothing
+        lambda d, rng, n: np.stack([d + rng.laplace(size=n), np.full(n, 3.0)], axis=1),
+        lambda d, rng, n: d + rng.integers(0, 2, n)[:, None] * [1.0, 2.0],  # one follows from the other, unequally
+        lambda d, rng, n: 1e15 + rng.integers(0, 2, (n, 2)),  # differences that round-off could make
+    ],
+)
+def test_other_numbers_have_no_such_hint(law: Law) -> None:
+    assert "same" not in numbers(law)

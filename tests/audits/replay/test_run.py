@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -255,3 +256,31 @@ def test_a_changed_verdict_is_refused(change: dict[str, Any]) -> None:
 
     with pytest.raises(InvalidArgumentError):
         ReplayVerdict.from_dict({**plain, **change})
+
+
+def table(rows: Any, rng: Any, read: Callable[[Any], Any]) -> Any:
+    """A table whose noisy column is read by another package, and whose counts have no noise."""
+    pyarrow = pytest.importorskip("pyarrow")
+    cities = ["Bern", "Rome"]
+    totals = np.array([float(sum(age for home, age in rows if home == city)) for city in cities])
+    counts = [sum(home == city for home, _ in rows) for city in cities]
+    return pyarrow.table({"city": cities, "total": read(totals + rng.laplace(0, 200.0, 2)), "n": counts})
+
+
+def test_a_column_of_a_table_without_noise_is_named() -> None:
+    d0, d1 = [("Bern", 30), ("Rome", 97)], [("Bern", 30)]
+    found = replay(
+        lambda rows, rng: table(rows, rng, lambda x: np.asarray(x, dtype=float)), d0, d1, epsilon=0.5, seed=1
+    )
+    assert found.outcome == "violation" and "(column 2[1])" in found.findings[0].message
+    whole = replay(
+        lambda rows, rng: table(rows, rng, lambda x: np.asarray(x, dtype=float)).drop(["n"]), d0, d1, epsilon=0.5
+    )
+    assert whole.outcome == "agrees"
+
+
+def test_a_noisy_number_that_another_package_cannot_read_is_told_with_a_remedy_at_the_users_line() -> None:
+    with pytest.raises(TargetError) as caught:
+        replay(lambda rows, rng: table(rows, rng, lambda x: x), [("Bern", 30)], [], epsilon=0.5, seed=1)
+    told = str(caught.value)
+    assert "ArrowInvalid on d0 at " in told and "test_run.py:" in told and "np.asarray(number, dtype=float)" in told
