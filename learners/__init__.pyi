@@ -21,8 +21,8 @@ from .common.regret_bound import RegretBound as RegretBound
 from .distribution.adaptive_runs import InteractiveDistribution as InteractiveDistribution
 from .distribution.anytime import AnytimeDistribution as AnytimeDistribution
 from .distribution.hypothesis_selection import HypothesisSelection as HypothesisSelection
-from .distribution.hypothesis_selection import ScheffeSelection as ScheffeSelection
 from .distribution.online_distribution import OnlineDistribution as OnlineDistribution
+from .distribution.scheffe_selection import ScheffeSelection as ScheffeSelection
 from .distribution.server import DistributionServer as DistributionServer
 from .divergence.client_counts import ClientCounts as ClientCounts
 from .divergence.distributed import DistributedKL as DistributedKL

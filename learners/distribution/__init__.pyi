@@ -1,5 +1,8 @@
 from .adaptive_runs import InteractiveDistribution as InteractiveDistribution
+from .adaptive_runs import InteractiveServer as InteractiveServer
+from .adaptive_runs import Request as Request
 from .anytime import AnytimeDistribution as AnytimeDistribution
+from .anytime import AnytimeServer as AnytimeServer
 from .channels.candidates import Hypotheses as Hypotheses
 from .channels.candidates import LabelDensities as LabelDensities
 from .channels.candidates import LabelTable as LabelTable
@@ -24,9 +27,11 @@ from .channels.wire import MessageFormat as MessageFormat
 from .channels.wire import RefusedMessageError as RefusedMessageError
 from .hadamard_candidates import HadamardClass as HadamardClass
 from .hypothesis_selection import HypothesisSelection as HypothesisSelection
-from .hypothesis_selection import ScheffeSelection as ScheffeSelection
+from .hypothesis_selection import SelectionServer as SelectionServer
 from .online_distribution import OnlineDistribution as OnlineDistribution
 from .risk_bounds import choose_channel as choose_channel
+from .scheffe_selection import ScheffeSelection as ScheffeSelection
+from .scheffe_selection import ScheffeServer as ScheffeServer
 from .server import DistributionServer as DistributionServer
 
 __all__: list[str]

@@ -15,8 +15,8 @@ Sources: Sima, Wu, Milenkovic & Szpankowski 2024 for the game; Auer, Cesa-Bianch
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,20 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
+from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.numerics.exact_sums import exact
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.distribution.channels.all_channels import OneBit
+from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
+from hockeystick.learners.distribution.channels.all_channels import Messages, OneBit
+from hockeystick.learners.distribution.channels.wire import MessageFormat, RefusedMessageError
+from hockeystick.learners.distribution.hypothesis_selection import nearest
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.distribution.recorded_messages import RunIdentity, sent
 from hockeystick.learners.distribution.runs import Runs, context_numbers
+from hockeystick.learners.distribution.server import UNIT, identity
 from hockeystick.mechanisms.contract import arguments
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 Adversary = Callable[[int, FloatArray], npt.ArrayLike]
 """A function from a round and the weights of all runs before it, shape (runs, K), to the contexts, shape (runs,)."""
@@ -75,6 +84,18 @@ def simulate_adaptively(
         InvalidArgumentError: an argument outside its domain, or contexts that do not exist.
     """
     return _sequential(learner, truth, rng, runs, adversary, rounds, None)
+
+
+@frozen(kw_only=True)
+class Request:
+    """A public request of an interactive server to one device: a number, a candidate, and a context.
+
+    See :class:`InteractiveServer` for an example.
+    """
+
+    number: int
+    index: int
+    context: int = 0
 
 
 @frozen
@@ -163,13 +184,56 @@ class InteractiveDistribution:
         *,
         adversary: Adversary | None = None,
         rounds: int | None = None,
+        group: int = 1,
     ) -> Runs:
         """Returns runs; arguments as for ``simulate_adaptively``. ``totals`` are sums of divided losses.
+
+        ``group`` is the number of devices that the server asks at the same time. The bound on the risk is for 1.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        return _sequential(self.learner, truth, rng, runs, adversary, rounds, self)
+        return _sequential(self.learner, truth, rng, runs, adversary, rounds, self, integer("group", group, low=1))
+
+    def privatise(
+        self,
+        label: object,
+        *,
+        request: Request,
+        run: bytes,
+        noise: Noise | None = None,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+    ) -> bytes:
+        """Returns the bytes of a device's answer to a server's request; every value of ``label`` gets one.
+
+        Args:
+            label: The private label.
+            request: The public request, one for each device.
+            run: 8 bytes that identify the run.
+            noise: Secure noise by default.
+            ledger: A ledger of this person, under local adjacency; it is charged before the first coin.
+            name, reads: As for a mechanism's release.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain; nothing is charged.
+            HockeystickError: the ledger refuses; nothing is drawn.
+        """
+        if not isinstance(request, Request):
+            raise InvalidArgumentError("request", request, "is not a Request", "give one that the server made")
+        channels = self.learner.channels
+        number = integer("request.number", request.number, low=0, high=self.learner.horizon - 1)
+        index = integer("request.index", request.index, low=0, high=self.learner.experts - 1)
+        channel = channels[integer("request.context", request.context, low=0, high=len(channels) - 1)]
+        return sent(
+            channel.event(), lambda: channel.privatise(label, noise=noise, index=index),
+            MessageFormat.of(channels[0], run=run), number, noise=noise, ledger=ledger, name=name, reads=reads,
+        )  # fmt: skip
+
+    def server(self, *, run: bytes, rng: np.random.Generator | None = None) -> InteractiveServer:
+        """Returns the server of a run, which asks groups of devices one after another."""
+        return InteractiveServer(self, run=run, rng=rng)
 
 
 def _sequential(
@@ -180,6 +244,7 @@ def _sequential(
     adversary: Adversary | None,
     rounds: int | None,
     interactive: InteractiveDistribution | None,
+    group: int = 1,
 ) -> Runs:
     source, count = arguments.generator(rng), arguments.run_count(runs)
     length = integer("rounds", learner.horizon if rounds is None else rounds, low=1)
@@ -192,8 +257,9 @@ def _sequential(
     risk = np.zeros(count)
     contexts: AnyIntArray = np.zeros(count, dtype=np.int64)
     for t in range(length):
-        weights = np.exp(-rate * (totals - totals.min(axis=1, keepdims=True)))
-        weights /= weights.sum(axis=1, keepdims=True)
+        if t % group == 0:
+            weights = np.exp(-rate * (totals - totals.min(axis=1, keepdims=True)))
+            weights /= weights.sum(axis=1, keepdims=True)
         mean += weights
         probabilities = None if interactive is None else _probabilities(weights, interactive.exploration)
         if adversary is not None:
@@ -224,6 +290,168 @@ def _sequential(
         totals=totals,
         counts=counts,
     )
+
+
+class InteractiveServer:
+    """The server of an ``InteractiveDistribution``: it asks a group of devices, hears them in any order, and goes on.
+
+    A device answers one request. When the next group is asked, answers to former requests are late and refused; a
+    request without an answer changes nothing but the mean prediction, and the bound on the risk does not cover it.
+
+    Args:
+        rule: The learner.
+        run: 8 bytes that identify the run.
+        rng: The coins of the requests, which need not be secret: requests depend on earlier messages only.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import InteractiveDistribution, OnlineDistribution
+        >>> from hockeystick.learners.distribution import LabelTable
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+        >>> rule = InteractiveDistribution(OnlineDistribution.build(candidates, rounds=200, epsilon=4.0))
+        >>> server, noise = rule.server(run=b"8 bytes.", rng=np.random.default_rng(1)), SimulationNoise(1)
+        >>> for _ in range(20):  # groups of ten devices, all with label 1
+        ...     for request in reversed(server.ask(10)):
+        ...         _ = server.receive(rule.privatise(1, request=request, run=b"8 bytes.", noise=noise))
+        >>> server.heard, server.selected()
+        (200, 1)
+    """
+
+    def __init__(self, rule: InteractiveDistribution, *, run: bytes, rng: np.random.Generator | None = None) -> None:
+        if not isinstance(rule, InteractiveDistribution):
+            raise InvalidArgumentError("rule", type(rule).__name__, "is not an InteractiveDistribution", "give one")
+        self.rule = rule
+        self._form = MessageFormat.of(rule.learner.channels[0], run=run)
+        self._rng = np.random.default_rng() if rng is None else arguments.generator(rng)
+        self._totals, self._counts = [0] * rule.learner.experts, [0] * rule.learner.experts
+        self._mean = np.zeros(rule.learner.experts)
+        self._asked = 0
+        self._open: dict[int, tuple[int, int, float]] = {}
+
+    @property
+    def heard(self) -> int:
+        """The number of received messages."""
+        return sum(self._counts)
+
+    @property
+    def asked(self) -> int:
+        """The number of requests so far."""
+        return self._asked
+
+    @property
+    def totals(self) -> FloatArray:
+        """The sums of divided losses, correctly rounded, shape (K,)."""
+        return np.array([total / UNIT for total in self._totals])
+
+    def weights(self) -> FloatArray:
+        """Returns softmax(-eta * totals), shape (K,)."""
+        odds = np.exp(-self.rule.learning_rate * (self.totals - self.totals.min()))
+        return np.asarray(odds / odds.sum())
+
+    def ask(self, devices: int = 1, *, context: int = 0) -> tuple[Request, ...]:
+        """Returns requests to devices that were not asked before, and ends the former group.
+
+        Args:
+            devices: The number of devices; the bound on the risk is for 1.
+            context: The public context of their rounds.
+
+        Raises:
+            InvalidArgumentError: an unknown context, or more requests than the horizon has rounds.
+        """
+        learner = self.rule.learner
+        place = integer("context", context, low=0, high=len(learner.channels) - 1)
+        left = learner.horizon - self._asked
+        if left == 0:
+            raise InvalidArgumentError("devices", devices, "are beyond the horizon", "the run is over")
+        count, weights = integer("devices", devices, low=1, high=left), self.weights()
+        chances = _probabilities(weights[None], self.rule.exploration)
+        drawn = _drawn(np.repeat(chances, count, axis=0), self._rng).tolist()
+        first, self._asked, self._mean = self._asked, self._asked + count, self._mean + count * weights
+        self._open = {first + k: (j, place, float(chances[0, j])) for k, j in enumerate(drawn)}
+        return tuple(Request(number=n, index=j, context=c) for n, (j, c, _) in self._open.items())
+
+    def receive(self, data: bytes) -> int:
+        """Receives the bytes of an answer to an open request, and returns its number. A refusal changes nothing.
+
+        Raises:
+            RefusedMessageError: malformed, of another run, or an answer to no open request: late, received before,
+                never asked, or about another candidate.
+        """
+        number, message = self._form.read(data)
+        if number not in self._open:
+            raise RefusedMessageError(f"no request of number {number} is open: late, received before, or never asked")
+        index, context, chance = self._open[number]
+        if message.index != index:
+            raise RefusedMessageError("field 'index' is not the candidate of the request")
+        value = Messages(np.array([index]), np.array([message.value]))
+        _, losses = self.rule.learner.losses(value, context)
+        self._totals[index] += exact(float(losses[0]) / chance)
+        self._counts[index] += 1
+        del self._open[number]
+        return number
+
+    def predict(self, context: int = 0) -> FloatArray:
+        """Returns the published law of the next label in this context, shape (M,)."""
+        return np.asarray(self.weights() @ self.rule.learner._channel(context).levels.masses())
+
+    def mean_prediction(self, context: int = 0) -> FloatArray:
+        """Returns the mean over all requests of the law published before, had all been in this context, shape (M,).
+
+        Raises:
+            InvalidArgumentError: no request was made, or an unknown context.
+        """
+        if not self._asked:
+            raise InvalidArgumentError("asked", 0, "leaves nothing to average", "ask first")
+        return np.asarray(self._mean @ self.rule.learner._channel(context).levels.masses() / self._asked)
+
+    def selected(self, context: int = 0) -> int:
+        """Returns the candidate nearest to the mean prediction in total variation."""
+        levels = self.rule.learner._channel(context).levels
+        return int(nearest(self.mean_prediction(context), levels.hypotheses.table(levels.context)))
+
+    def checkpoint(self) -> dict[str, Any]:
+        """Returns the state as values for JSON, open requests included; coins of later requests are drawn afresh."""
+        body = {
+            "totals": [str(total) for total in self._totals],
+            "counts": list(self._counts),
+            "mean": self._mean.tolist(),
+            "asked": self._asked,
+            "open": [[number, *request] for number, request in self._open.items()],
+        }
+        return seal(body, kind=_KIND, version=1, learner=self._identity(), simulated=False)
+
+    @unchained()
+    def resumed(self, checkpoint: dict[str, Any]) -> InteractiveServer:
+        """Takes the state of a ``checkpoint`` on a new server of the same run, and returns the server.
+
+        Raises:
+            InvalidArgumentError: it is not a checkpoint, was changed, or belongs to another rule or run; or the server
+                has asked.
+        """
+        if self._asked:
+            raise InvalidArgumentError("server", self._asked, "has asked devices", "resume a new server")
+        body = unseal(checkpoint, kind=_KIND, version=1, learner=self._identity(), simulated=False)
+        try:
+            totals, counts = [int(each) for each in body["totals"]], [int(each) for each in body["counts"]]
+            mean, asked = np.array(body["mean"], dtype=np.float64), int(body["asked"])
+            waiting = {int(n): (int(j), int(c), float(p)) for n, j, c, p in body["open"]}
+            if not len(totals) == len(counts) == len(mean) == self.rule.learner.experts:
+                raise ValueError
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise refused("lacks parts of a checkpoint") from None
+        self._totals, self._counts, self._mean, self._asked, self._open = totals, counts, mean, asked, waiting
+        return self
+
+    def _identity(self) -> RunIdentity:
+        learner = self.rule.learner
+        return RunIdentity(rule=repr(identity(learner)), parts=learner.horizon, run=self._form.run.hex())
+
+
+_KIND = "checkpoint of an InteractiveServer"
 
 
 def _probabilities(weights: FloatArray, exploration: float) -> FloatArray:

@@ -15,6 +15,7 @@ Sources: Sima, Wu, Milenkovic & Szpankowski 2024, section 6; the median trick, w
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -24,19 +25,21 @@ from attrs import field, frozen
 from hockeystick.accounting import SAME, AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
 from hockeystick.accounting.validate import array, integer, probability
-from hockeystick.learners.common.arguments import epsilon as _epsilon
 from hockeystick.learners.distribution.channels.all_channels import OneBit
 from hockeystick.learners.distribution.channels.candidates import LabelTable
 from hockeystick.learners.distribution.channels.levels import UniformMixture
+from hockeystick.learners.distribution.channels.wire import MessageFormat, RefusedMessageError
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.distribution.recorded_messages import RecordingServer, RunIdentity, check_complete, sent
 from hockeystick.learners.distribution.risk_bounds import (
     mixture_span,
     one_bit_risk,
     rounds_for_total_variation,
     total_variation,
 )
-from hockeystick.mechanisms import RandomizedResponse
-from hockeystick.mechanisms.contract import arguments
+from hockeystick.learners.distribution.server import identity
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
 
 _SUM_TOLERANCE = 1e-6
 
@@ -59,7 +62,7 @@ def distances(laws: npt.ArrayLike, others: npt.ArrayLike) -> FloatArray:
     Raises:
         InvalidArgumentError: a row that is not a probability distribution.
     """
-    first, second = _laws("laws", laws), _laws("others", others)
+    first, second = checked_laws("laws", laws), checked_laws("others", others)
     return np.asarray(0.5 * np.abs(first[..., :, None, :] - second[..., None, :, :]).sum(axis=-1))
 
 
@@ -78,9 +81,9 @@ def median_estimate(estimates: npt.ArrayLike) -> tuple[AnyIntArray, FloatArray]:
     Raises:
         InvalidArgumentError: a row that is not a probability distribution.
     """
-    laws = _laws("estimates", estimates)
-    apart = np.sort(distances(laws, laws), axis=-1)
-    radius = apart[..., laws.shape[-2] // 2]  # of a majority: m // 2 others, and itself
+    rows = checked_laws("estimates", estimates)
+    apart = np.sort(distances(rows, rows), axis=-1)
+    radius = apart[..., rows.shape[-2] // 2]  # of a majority: m // 2 others, and itself
     return np.asarray(np.argmin(radius, axis=-1)), np.asarray(np.min(radius, axis=-1))
 
 
@@ -96,8 +99,8 @@ def nearest(estimate: npt.ArrayLike, candidates: npt.ArrayLike) -> AnyIntArray:
     Raises:
         InvalidArgumentError: a row that is not a probability distribution.
     """
-    laws = _laws("estimate", estimate)
-    return np.asarray(np.argmin(distances(laws[..., None, :], candidates)[..., 0, :], axis=-1))
+    rows = checked_laws("estimate", estimate)
+    return np.asarray(np.argmin(distances(rows[..., None, :], candidates)[..., 0, :], axis=-1))
 
 
 @frozen(eq=False)
@@ -169,7 +172,7 @@ class HypothesisSelection:
         Raises:
             InvalidArgumentError: an argument outside its domain, or candidates with contexts.
         """
-        experts = _candidates(candidates).count
+        experts = only_context(candidates).count
 
         def risk(rounds: int) -> float:
             span = mixture_span(rounds=rounds, experts=experts)
@@ -206,6 +209,41 @@ class HypothesisSelection:
             InvalidArgumentError: messages with neither Gaussian noise nor a finite pure ε.
         """
         return self.learner.shuffled_graph()
+
+    def privatise(
+        self,
+        label: object,
+        *,
+        person: int,
+        run: bytes,
+        noise: Noise | None = None,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+    ) -> bytes:
+        """Returns the bytes of a person's message, on a device; every value of ``label`` gets a message.
+
+        Args:
+            label: The private label.
+            person: 0 .. persons - 1, public; persons of one batch are numbered one after another.
+            run: 8 bytes that identify the run.
+            noise: Secure noise by default.
+            ledger: A ledger of this person, under local adjacency; it is charged before the first coin.
+            name, reads: As for a mechanism's release.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain; nothing is charged.
+            HockeystickError: the ledger refuses; nothing is drawn.
+        """
+        number, channel = integer("person", person, low=0, high=self.persons - 1), self.learner.channels[0]
+        return sent(
+            channel.event(), lambda: channel.privatise(label, noise=noise), MessageFormat.of(channel, run=run), number,
+            noise=noise, ledger=ledger, name=name, reads=reads,
+        )  # fmt: skip
+
+    def server(self, *, run: bytes) -> SelectionServer:
+        """Returns the server that receives the messages of a run, in any order."""
+        return SelectionServer(self, run=run)
 
     def expected_distance(self) -> float:
         """Returns a bound on the expected total variation of the estimate of a batch, if the truth is a candidate.
@@ -255,108 +293,82 @@ class HypothesisSelection:
         )
 
 
-# --- a baseline ------------------------------------------------------------------------------------------------------
-
-
-def _candidates(value: object) -> LabelTable:
-    if not isinstance(value, LabelTable) or value.contexts is not None:
-        raise InvalidArgumentError("candidates", value, "is not a LabelTable of one context", "give a (K, M) table")
-    return value
-
-
-def _persons(value: object) -> int:
-    return integer("persons", value, low=1)
-
-
-@frozen(kw_only=True, eq=False)
-class ScheffeSelection:
-    """A baseline: each person is assigned a pair of candidates and reports which of the two makes the label likelier.
-
-    The report is one bit with randomised response. A pair is won by the candidate whose probability of the bit is
-    nearer to the estimate, and the candidate that wins most pairs is selected. In the worst case it needs about K^2
-    persons, while messages about a random candidate need about K; if all candidates are easily distinguished, it needs
-    fewer.
-
-    Source: Devroye & Lugosi 2001 (the Scheffe tournament).
+class SelectionServer(RecordingServer):
+    """The server of a ``HypothesisSelection``: messages of persons in any order, then the selection.
 
     Args:
-        candidates: The candidates, of one context.
-        epsilon: > 0, for each message.
-        persons: At least one for each of the K (K - 1)/2 pairs.
+        rule: The selection.
+        run: 8 bytes that identify the run.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
 
     Example:
-        >>> import numpy as np
-        >>> from hockeystick.learners import ScheffeSelection
+        >>> from hockeystick.learners import HypothesisSelection, OnlineDistribution
         >>> from hockeystick.learners.distribution import LabelTable
-        >>> candidates = LabelTable([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
-        >>> baseline = ScheffeSelection(candidates=candidates, epsilon=2.0, persons=600)
-        >>> baseline.simulate(2, np.random.default_rng(1), 4).tolist()
-        [2, 2, 2, 2]
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> candidates = LabelTable([[0.9, 0.1], [0.1, 0.9]])
+        >>> learner = OnlineDistribution.build(candidates, rounds=100, epsilon=2.0)
+        >>> rule, noise = HypothesisSelection(learner=learner, batches=3), SimulationNoise(1)
+        >>> server = rule.server(run=b"8 bytes.")
+        >>> for person in reversed(range(rule.persons)):  # every label is 1
+        ...     _ = server.receive(rule.privatise(1, person=person, run=b"8 bytes.", noise=noise))
+        >>> found = server.selected()
+        >>> found.candidate.tolist(), found.estimates.shape
+        ([1], (1, 3, 2))
     """
 
-    candidates: LabelTable = field(converter=_candidates)
-    epsilon: float = field(converter=_epsilon)
-    persons: int = field(converter=_persons)
+    def __init__(self, rule: HypothesisSelection, *, run: bytes) -> None:
+        if not isinstance(rule, HypothesisSelection):
+            raise InvalidArgumentError("rule", type(rule).__name__, "is not a HypothesisSelection", "give one")
+        super().__init__(run)
+        self.rule = rule
+        self._form = MessageFormat.of(rule.learner.channels[0], run=run)
 
-    def __attrs_post_init__(self) -> None:
-        pairs = len(self._pairs[0])
-        if self.persons < pairs:
-            raise InvalidArgumentError("persons", self.persons, f"is below the {pairs} pairs", "give more persons")
+    def selected(self, *, incomplete: bool = False, block: int = 1) -> Selections:
+        """Returns the selection as one trial: the mean prediction of each batch, and what follows from these.
 
-    def graph(self) -> AccountantGraph:
-        """Returns the data-independent plan: all persons in parallel, one bit each; the pair of a person is public."""
-        reach = SAME if self.persons > 1 else None
-        return (
-            AccountantGraph(adjacency=Adjacency.LOCAL, pinned=True)
-            .source("persons", size=self.persons)
-            .release("bits", self._response.event(), reads=["persons"], reach=reach)
-            .post("selection", reads=["bits"])
-        )
-
-    def chances(self, truth: int | npt.ArrayLike) -> FloatArray:
-        """Returns the probability of a True for each pair, before randomised response, shape (pairs,)."""
-        table, (first, second) = self.candidates.table(), self._pairs
-        if np.ndim(truth) == 0:
-            law = table[integer("truth", truth, low=0, high=len(table) - 1)]
-        else:
-            law = array("truth", _laws("truth", truth), shape=(table.shape[1],))
-        return np.asarray((table[first] > table[second]) @ law)
-
-    def simulate(self, truth: int | npt.ArrayLike, rng: np.random.Generator, trials: int) -> AnyIntArray:
-        """Returns the candidates selected in independent trials, shape (trials,).
-
-        The bits of a pair are i.i.d., so only their binomial number is drawn.
+        Args:
+            incomplete: Whether to decode although messages are missing: a batch is then a shorter run, tuned for the
+                whole, whose distance has no bound. A batch without messages predicts the even mixture.
+            block: The number of rounds between updates of the weights; 1 is the learner of the bound.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain.
+            InvalidArgumentError: messages are missing, or ``block`` is not an integer >= 1.
         """
-        count, (first, second), table = integer("trials", trials, low=1), self._pairs, self.candidates.table()
-        sizes = np.full(len(first), self.persons // len(first))
-        sizes[: self.persons % len(first)] += 1
-        lie = self._response.lie_probability()
-        true = lie + (1.0 - 2.0 * lie) * self.chances(truth)
-        ones = arguments.generator(rng).binomial(sizes, true, (count, len(sizes)))
-        estimate = (ones / sizes - lie) / (1.0 - 2.0 * lie)
-        better = table[first] > table[second]
-        for_first, for_second = (np.sum(better * table[side], axis=1) for side in (first, second))
-        won = np.where(np.abs(estimate - for_first) <= np.abs(estimate - for_second), first, second)
-        wins = np.zeros((count, len(table)), dtype=np.int64)
-        np.add.at(wins, (np.arange(count)[:, None], won), 1)
-        return np.asarray(np.argmax(wins, axis=1))
+        check_complete(self.heard, self.rule.persons, incomplete)
+        learner, count = self.rule.learner, self.rule.batches
+        means, totals, counts = np.full((3, count, learner.experts), 1.0 / learner.experts)
+        totals[:], counts[:] = 0.0, 0.0
+        for batch, recorded in self._parts.items():
+            found = learner.replayed(recorded.messages()[0], block=block)
+            means[batch], totals[batch], counts[batch] = found.mean_weights[0], found.totals[0], found.counts[0]
+        return self.rule._selected(means @ learner.channels[0].levels.masses(), totals, counts, 1)
 
-    @property
-    def _pairs(self) -> tuple[AnyIntArray, AnyIntArray]:
-        return np.triu_indices(self.candidates.count, 1)
+    def _place(self, number: int) -> tuple[int, int]:
+        if number >= self.rule.persons:
+            raise RefusedMessageError("the number is beyond the last person")
+        return divmod(number, self.rule.learner.horizon)
 
-    @property
-    def _response(self) -> RandomizedResponse:
-        return RandomizedResponse(self.epsilon, categories=2)
+    def _number(self, part: int, place: int) -> int:
+        return part * self.rule.learner.horizon + place
+
+    def _part(self, part: int) -> tuple[MessageFormat, int]:
+        return self._form, self.rule.learner.horizon
+
+    def _identity(self) -> RunIdentity:
+        return RunIdentity(rule=repr(identity(self.rule.learner)), parts=self.rule.batches, run=self._form.run.hex())
 
 
-def _laws(name: str, value: npt.ArrayLike) -> FloatArray:
+def only_context(value: object) -> LabelTable:
+    """Returns candidates that do not depend on a context."""
+    if not isinstance(value, LabelTable) or value.contexts is not None:
+        raise InvalidArgumentError("candidates", value, "is not a LabelTable of one context", "give a (K, M) table")
+    return value
+
+
+def checked_laws(name: str, value: npt.ArrayLike) -> FloatArray:
+    """Returns rows that are probability distributions, as floats."""
     found = array(name, value, low=0.0)
     if found.ndim < 1 or np.abs(found.sum(axis=-1) - 1.0).max(initial=0.0) > _SUM_TOLERANCE:
         raise InvalidArgumentError(

@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import AnyIntArray, FloatArray
@@ -35,7 +35,7 @@ from hockeystick.learners.distribution.channels.all_channels import (
 )
 from hockeystick.learners.distribution.channels.candidates import Hypotheses, LabelTable, draw
 from hockeystick.learners.distribution.channels.levels import Reference, TableLevels, UniformMixture
-from hockeystick.learners.distribution.runs import KLRisk, Losses, Runs, context_numbers, play
+from hockeystick.learners.distribution.runs import KLRisk, Losses, Runs, context_numbers, play, replay
 from hockeystick.learners.distribution.server_rules import Rule
 
 
@@ -242,6 +242,29 @@ class OnlineDistribution:
             InvalidArgumentError: messages of another channel, or an unknown context.
         """
         return rules.losses(self._channel(context), self.rule, messages)
+
+    def replayed(self, messages: Messages, contexts: npt.ArrayLike | None = None, *, block: int = 1) -> Runs:
+        """Returns the run in which the server received n messages in this order; its risk is NaN, as no law is known.
+
+        Args:
+            messages: At least one message.
+            contexts: Shape (n,), the contexts of their rounds; all 0 by default.
+            block: The number of rounds between updates of the weights.
+
+        Raises:
+            InvalidArgumentError: messages of another channel, or an unknown context.
+        """
+        size, places = len(messages.value), range(len(self.channels))
+        seen = context_numbers(np.zeros(size) if contexts is None else contexts, size, len(places))
+        parts: list[tuple[Any, AnyIntArray | None, FloatArray]] = []
+        for c in places:
+            if len(at := np.flatnonzero(seen == c)):
+                index = None if messages.index is None else messages.index[None, at]
+                parts.append((at, *self.losses(Messages(index, messages.value[None, at]), c)))
+        alike = KLRisk(entropy=0.0, truth=np.ones(1), masses=np.ones((1, self.experts)))
+        source = replay(*_scattered(parts, 1, size, self.experts))
+        found = play(source, alike, rounds=size, runs=1, rate=self.learning_rate, block=block)
+        return evolve(found, risk=np.full(1, np.nan), curve=np.full((1, len(found.marks)), np.nan))
 
     # --- experiments -------------------------------------------------------------------------------------------------
 

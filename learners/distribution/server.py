@@ -33,7 +33,7 @@ from hockeystick.learners.distribution.channels.wire import MessageFormat, Refus
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
 
 _KIND, _VERSION = "checkpoint of a DistributionServer", 1
-_UNIT = 1 << 1074  # of exact sums
+UNIT = 1 << 1074  # of exact sums
 
 
 class DistributionServer:
@@ -138,7 +138,7 @@ class DistributionServer:
         for j, loss in zip(range(len(values)) if index is None else map(int, np.ravel(index)), values, strict=True):
             self._totals[j] += exact(loss)
             self._counts[j] += 1
-            self._scores[j] = self._totals[j] / _UNIT
+            self._scores[j] = self._totals[j] / UNIT
 
     def receive(self, data: bytes, form: MessageFormat, *, context: int = 0) -> int:
         """Receives the bytes of a message, and returns its round; errors as for ``update``."""
@@ -157,7 +157,7 @@ class DistributionServer:
             "counts": list(self._counts),
             "heard": [list(part) for part in self._heard.parts],
         }
-        return seal(body, kind=_KIND, version=_VERSION, learner=_identity(self._learner), simulated=False)
+        return seal(body, kind=_KIND, version=_VERSION, learner=identity(self._learner), simulated=False)
 
     @classmethod
     @unchained()
@@ -170,7 +170,7 @@ class DistributionServer:
             InvalidArgumentError: it is not a checkpoint, was changed, or belongs to another learner.
         """
         server = cls(learner)
-        body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=_identity(learner), simulated=False)
+        body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=identity(learner), simulated=False)
         try:
             totals, counts = [int(each) for each in body["totals"]], [int(each) for each in body["counts"]]
             server._heard = _Rounds([(int(first), int(end)) for first, end in body["heard"]])
@@ -179,7 +179,7 @@ class DistributionServer:
         if len(totals) != learner.experts or len(counts) != learner.experts or server._heard.end > learner.horizon:
             raise refused("does not fit the learner")
         server._totals, server._counts = totals, counts
-        server._scores = np.array([total / _UNIT for total in totals])
+        server._scores = np.array([total / UNIT for total in totals])
         return server
 
     @classmethod
@@ -192,14 +192,14 @@ class DistributionServer:
         parts = list(shards)
         if not parts or not all(isinstance(part, DistributionServer) for part in parts):
             raise InvalidArgumentError("shards", parts, "is not a list of DistributionServers", "give at least one")
-        own = _identity(parts[0]._learner)
-        if any(_identity(part._learner) != own for part in parts[1:]):
+        own = identity(parts[0]._learner)
+        if any(identity(part._learner) != own for part in parts[1:]):
             raise InvalidArgumentError("shards", len(parts), "are of different learners", "merge shards of one learner")
         found = cls(parts[0]._learner)
         found._heard = _Rounds.union([part._heard for part in parts])
         found._totals = [sum(column) for column in zip(*(part._totals for part in parts), strict=True)]
         found._counts = [sum(column) for column in zip(*(part._counts for part in parts), strict=True)]
-        found._scores = np.array([total / _UNIT for total in found._totals])
+        found._scores = np.array([total / UNIT for total in found._totals])
         return found
 
     def _channel(self, context: int) -> Channel:
@@ -316,7 +316,7 @@ class _Rounds:
 
 
 @frozen
-class _Identity:
+class Identity:
     """The identity of a learner in a state: learners of equal identity decode every message alike."""
 
     rule: str
@@ -329,7 +329,8 @@ class _Identity:
     levels: str
 
 
-def _identity(learner: OnlineDistribution) -> _Identity:
+def identity(learner: OnlineDistribution) -> Identity:
+    """Returns the identity of a learner."""
     channel = learner.channels[0]
     digest = hashlib.sha256()
     for each in learner.channels:
@@ -337,7 +338,7 @@ def _identity(learner: OnlineDistribution) -> _Identity:
         digest.update(repr((levels.bottom, levels.top, levels.labels, type(levels.reference).__name__)).encode())
         if isinstance(levels, TableLevels):
             digest.update(levels.rows.tobytes() + levels.column.tobytes() + levels.masses().tobytes())
-    return _Identity(
+    return Identity(
         rule=learner.rule,
         rate=learner.learning_rate,
         horizon=learner.horizon,

@@ -115,9 +115,12 @@ def levels() -> Any:
     return L.distribution.UniformMixture().levels(L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 10)
 
 
-def online() -> L.OnlineDistribution:
+RUN = b"8 bytes."  # of a server's run
+
+
+def online(rounds: int = 10) -> L.OnlineDistribution:
     return L.OnlineDistribution.build(
-        L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), rounds=10, epsilon=1.0
+        L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), rounds=rounds, epsilon=1.0
     )
 
 
@@ -513,6 +516,20 @@ def _distribution() -> dict[str, Row]:
         ),
         "LabelDensities": Row(lambda: L.distribution.LabelDensities.poisson([1.0, 4.0]), {"labels": [0, 1]}),
         "DistributionServer": Row(lambda: L.DistributionServer(online()), {"labels": [0, 1]}, stateful=True),
+        "HypothesisSelection": Row(
+            lambda: L.HypothesisSelection(learner=online()), {"label": 1}, {"person": 3, "run": RUN}
+        ),
+        "ScheffeSelection": Row(
+            lambda: L.ScheffeSelection(candidates=online().channels[0].levels.hypotheses, epsilon=1.0, persons=9),
+            {"label": 1},
+            {"person": 3, "run": RUN},
+        ),
+        "AnytimeDistribution": Row(lambda: L.AnytimeDistribution(online), {"label": 1}, {"round": 3, "run": RUN}),
+        "InteractiveDistribution": Row(
+            lambda: L.InteractiveDistribution(online()),
+            {"label": 1},
+            {"request": L.distribution.Request(number=0, index=0), "run": RUN},
+        ),
         "OnlineDistribution": Row(online, {"labels": np.array([0, 1, 2])}, {"truth": 0, "rounds": 3}),
         "CeiledBlocks": Row(L.distribution.CeiledBlocks, {}),
         "Envelope": Row(L.distribution.Envelope, {}),
@@ -582,6 +599,10 @@ EXEMPT: dict[str, str] = {
     "RegularizedWeights.log_ratio(losses)": _CHECKED,
     "RegularizedWeights.measure(losses)": _CHECKED,
     "DistributionServer.receive(data)": _WIRE,
+    "AnytimeServer": _WIRE,
+    "InteractiveServer": _WIRE,
+    "ScheffeServer": _WIRE,
+    "SelectionServer": _WIRE,
     "LabelledRecords.law(label)": "the label that is asked for",
     "LaplacePerQuery.calibrated(records)": _COUNT,
     "Levels.pick(labels)": "a vectorised look-up of as many labels as experts",

@@ -149,6 +149,17 @@ class MessageFormat:
             raise RefusedMessageError("field 'round' is out of range")
         return number, Message(self._read_index(index), self._unpacked(bytes(data[_HEADER.size :])))
 
+    @staticmethod
+    def number_in(data: bytes) -> int:
+        """Returns the round that a header states, before it is read: it chooses the format, and proves nothing.
+
+        Raises:
+            RefusedMessageError: there is no header.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)) or len(data) < _HEADER.size:
+            raise RefusedMessageError(f"a message has at least {_HEADER.size} bytes")
+        return int(_HEADER.unpack_from(data)[4])
+
     def _read_index(self, index: int) -> int | None:
         sampled = self.payload in ("bit", "real", "whole")
         if not (0 <= index < self.experts if sampled else index == _NONE):

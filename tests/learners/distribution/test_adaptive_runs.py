@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from samples import least_mean
+from samples import chi_square_of_outcomes, least_mean
 
-from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter, UnsupportedEventError
 from hockeystick.learners.distribution.adaptive_runs import (
     InteractiveDistribution,
+    InteractiveServer,
+    Request,
     most_disagreement,
     simulate_adaptively,
 )
 from hockeystick.learners.distribution.anytime import AnytimeDistribution
-from hockeystick.learners.distribution.channels.all_channels import OneBit, SampledLaplace, VectorLaplace
+from hockeystick.learners.distribution.channels.all_channels import Message, OneBit, SampledLaplace, VectorLaplace
 from hockeystick.learners.distribution.channels.candidates import LabelTable
+from hockeystick.learners.distribution.channels.levels import TableLevels
+from hockeystick.learners.distribution.channels.wire import MessageFormat, RefusedMessageError
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.mechanisms import SimulationNoise
 
 BASE = np.random.default_rng(21).dirichlet(np.full(5, 0.4), 4)
 PERMUTED = LabelTable(np.stack([BASE, BASE[[0, 0, 2, 2]], BASE[[0, 1, 0, 3]]]))
@@ -194,3 +202,140 @@ def test_a_block_longer_than_all_rounds_is_all_of_them() -> None:
     own = anytime()
     one, other = (own.simulate(0, np.random.default_rng(1), 2, rounds=20, block=b) for b in (20, 2**64))
     assert (one.risk == other.risk).all()
+
+
+# --- an interactive server -------------------------------------------------------------------------------------------
+
+RUN, TWO = b"run 0001", LabelTable([[0.9, 0.1], [0.2, 0.8]])
+
+
+def interactive(rounds: int = 8, table: LabelTable = TWO) -> InteractiveDistribution:
+    return InteractiveDistribution(OnlineDistribution.build(table, rounds=rounds, epsilon=2.0))
+
+
+def mean_law(own: InteractiveDistribution, rounds: int, group: int) -> dict[tuple[float, ...], float]:
+    """Of the mean weights, by all candidates and bits: the exact probabilities of devices, and EXP3 written again."""
+    channel = own.learner.channels[0]
+    assert isinstance(channel, OneBit) and isinstance(channel.levels, TableLevels)
+    place = channel.levels.column.tolist()
+    ones = [float(TWO.table()[0] @ [float(column[place[y]]) for y in (0, 1)]) for column in channel.probabilities()]
+    share, rate, reach = own.exploration, own.learning_rate, channel.reach
+    found: dict[tuple[float, ...], float] = {}
+    for sequence in itertools.product(itertools.product((0, 1), (0, 1)), repeat=rounds):
+        mass, totals, mean, weights = 1.0, np.zeros(2), np.zeros(2), np.zeros(2)
+        for t, (index, bit) in enumerate(sequence):
+            if t % group == 0:
+                weights = np.exp(-rate * totals) / np.exp(-rate * totals).sum()
+            mean += weights / rounds
+            chance = (1 - share) * weights[index] + share / 2
+            mass *= chance * (ones[index] if bit else 1 - ones[index])
+            totals[index] += (reach if bit else -reach) / chance
+        key = tuple(np.round(mean, 9).tolist())
+        found[key] = found.get(key, 0.0) + mass
+    return found
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("rounds", "group"), [(3, 1), (4, 2)])
+def test_asked_devices_and_simulated_ones_have_the_enumerated_law(rounds: int, group: int) -> None:
+    """False alarm 1e-6 for each chi-square test."""
+    own, rng = interactive(), np.random.default_rng(5)
+    law = mean_law(own, rounds, group)
+    runs = own.simulate(0, rng, 20_000, rounds=rounds, group=group).mean_weights
+
+    def key(weights: np.ndarray) -> tuple[float, ...]:
+        return tuple(np.round(weights, 9).tolist())
+
+    assert chi_square_of_outcomes(map(key, runs), law) > 1e-6
+    masses = own.learner.channels[0].levels.masses()
+
+    def served(seed: int) -> tuple[float, ...]:
+        server, noise = own.server(run=RUN, rng=rng), SimulationNoise(seed)
+        for _ in range(rounds // group):
+            requests = server.ask(group)
+            for k in rng.permutation(group).tolist():
+                label = rng.choice(2, p=TWO.table()[0])
+                server.receive(own.privatise(label, request=requests[k], run=RUN, noise=noise))
+        return key(np.linalg.solve(masses.T, server.mean_prediction()))
+
+    assert chi_square_of_outcomes([served(seed) for seed in range(2000)], law) > 1e-6
+    other = own.simulate(0, rng, 20_000, rounds=rounds, group=3 - group).mean_weights  # a planted violation
+    assert chi_square_of_outcomes(map(key, other), law) < 1e-6
+
+
+def test_answers_of_a_group_are_received_once_in_any_order_and_never_late() -> None:
+    own = interactive(40, EASY)
+    first, second = (own.server(run=RUN, rng=np.random.default_rng(1)) for _ in range(2))
+    noise = SimulationNoise(1)
+    for _ in range(4):
+        requests = first.ask(10)
+        assert second.ask(10) == requests and first.asked == requests[-1].number + 1
+        data = [own.privatise(2, request=r, run=RUN, noise=noise) for r in requests]
+        for each, other in zip(data, reversed(data), strict=True):
+            first.receive(each)
+            second.receive(other)
+        with pytest.raises(RefusedMessageError, match="received before"):
+            first.receive(data[3])
+    assert (first.totals == second.totals).all() and first.checkpoint() == second.checkpoint()
+    np.testing.assert_array_equal(first.mean_prediction(), second.mean_prediction())
+    assert first.heard == 40 and first.predict().sum() == pytest.approx(1.0)
+    with pytest.raises(InvalidArgumentError):
+        first.ask()  # the run is over
+
+
+def test_forged_and_late_answers_change_nothing() -> None:
+    own = interactive(40, EASY)
+    server, noise = own.server(run=RUN, rng=np.random.default_rng(2)), SimulationNoise(1)
+    old = server.ask(3)
+    late = own.privatise(0, request=old[0], run=RUN, noise=noise)
+    request = server.ask(2)[0]
+    form = MessageFormat.of(own.learner.channels[0], run=RUN)
+    good = own.privatise(0, request=request, run=RUN, noise=noise)
+    before = server.checkpoint()
+    other = form.write(request.number, Message((request.index + 1) % 4, 1))
+    another = own.privatise(0, request=request, run=b"run 0002", noise=noise)
+    for wrong in (late, other, another, good[:-1], form.write(30, Message(0, 1))):
+        with pytest.raises(RefusedMessageError):
+            server.receive(wrong)
+    assert server.checkpoint() == before
+    again = own.server(run=RUN).resumed(json.loads(json.dumps(before)))
+    assert again.receive(good) == server.receive(good) == request.number
+    np.testing.assert_array_equal(again.weights(), server.weights())
+    assert again.checkpoint() == server.checkpoint() and again.selected() == server.selected()
+    for taken in (again, interactive(44, EASY).server(run=RUN), own.server(run=b"run 0002")):
+        with pytest.raises(InvalidArgumentError):
+            taken.resumed(before)
+    bodies: list[dict[str, Any]] = [{"totals": []}, {"open": 3}, {"asked": "x"}]
+    for body in bodies:
+        with pytest.raises(InvalidArgumentError):
+            own.server(run=RUN).resumed(before | body)
+
+
+def test_a_device_answers_valid_requests_only_and_charges_first(tmp_path: Path) -> None:
+    own = interactive()
+    ledger = DurableLedger.create(tmp_path / "person", PureFilter(3.0, adjacency=Adjacency.LOCAL))
+    wrong: list[Any] = [
+        3,
+        Request(number=8, index=0),
+        Request(number=0, index=2),
+        Request(number=0, index=0, context=1),
+    ]
+    for request in wrong:
+        with pytest.raises(InvalidArgumentError):
+            own.privatise(0, request=request, run=RUN, ledger=ledger)
+    assert not ledger.charges()
+
+    class Broken(SimulationNoise):
+        def uniform(self, *_: Any) -> Any:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        own.privatise(0, request=Request(number=0, index=0), run=RUN, noise=Broken(1), ledger=ledger)
+    assert [charge.event for charge in ledger.charges()] == [own.learner.channels[0].event()]
+    size = {len(own.privatise(x, request=Request(number=0, index=1), run=RUN)) for x in (0, 1, 7, None, "no label")}
+    assert size == {26}
+    for bad in (3, own.learner):
+        with pytest.raises(InvalidArgumentError):
+            InteractiveServer(bad, run=RUN)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError):
+        own.server(run=RUN).mean_prediction()

@@ -17,13 +17,13 @@ from hockeystick.learners.distribution.channels.candidates import LabelDensities
 from hockeystick.learners.distribution.channels.levels import UniformMixture
 from hockeystick.learners.distribution.hypothesis_selection import (
     HypothesisSelection,
-    ScheffeSelection,
     batches_for,
     distances,
     median_estimate,
     nearest,
 )
 from hockeystick.learners.distribution.online_distribution import OnlineDistribution
+from hockeystick.learners.distribution.scheffe_selection import ScheffeSelection
 
 
 def easy(experts: int) -> LabelTable:
@@ -171,20 +171,6 @@ def test_randomised_labels_are_decoded_by_likelihood() -> None:
 # --- the baseline ----------------------------------------------------------------------------------------------------
 
 
-def test_pairs_are_distinguished_by_one_bit_of_randomised_response() -> None:
-    """False alarm below 1e-6: at 3e4 persons a pair is lost with probability below 1e-9, by Hoeffding's inequality."""
-    rng, own = np.random.default_rng(7), ScheffeSelection(candidates=easy(4), epsilon=1.0, persons=30_000)
-    assert 1.0 - 1e-8 < own.graph().guarantee().epsilon(1e-9).upper <= 1.0
-    # Candidate 0 against 1: label 0 makes it likelier, which it has with probability 5/8; elsewhere 1/8, or never 0.
-    np.testing.assert_allclose(own.chances(0), [0.625, 0.625, 0.625, 0.125, 0.125, 0.125])
-    contrast = math.tanh(0.5)
-    assert math.exp(-2 * 5000 * (0.25 * contrast) ** 2) < 1e-9
-    for truth in range(4):
-        assert (own.simulate(truth, rng, 20) == truth).all()
-    few = ScheffeSelection(candidates=easy(4), epsilon=1.0, persons=60).simulate(0, rng, 200)
-    assert 0.25 < (few == 0).mean() < 1.0
-
-
 def test_on_easy_candidates_the_baseline_is_better() -> None:
     """K = 16, 3000 persons: 0.83 of the selections by pairs are right, 0.4 to 0.5 of those by one bit's mean losses.
 
@@ -195,19 +181,6 @@ def test_on_easy_candidates_the_baseline_is_better() -> None:
     bits = plan(3000, 16, reference=UniformMixture(calibrated=False)).simulate(0, rng, 100, block=1).by_mean_loss
     assert (pairs == 0).mean() == pytest.approx(0.83, abs=5 * 0.019)
     assert 0.4 - 5 * 0.05 < (bits == 0).mean() < 0.5 + 5 * 0.05
-
-
-def test_invalid_baselines_are_refused() -> None:
-    right: dict[str, Any] = {"candidates": easy(4), "epsilon": 1.0, "persons": 100}
-    for change in ({"candidates": 3}, {"epsilon": 0.0}, {"epsilon": math.inf}, {"persons": 5}, {"persons": True}):
-        with pytest.raises(InvalidArgumentError):
-            ScheffeSelection(**(right | change))
-    own = ScheffeSelection(**right)
-    for truth in (4, -1, True, [0.5, 0.6, 0.0, 0.0]):
-        with pytest.raises(InvalidArgumentError):
-            own.simulate(truth, np.random.default_rng(0), 1)
-    with pytest.raises(InvalidArgumentError):
-        own.simulate(0, np.random.default_rng(0), 0)
 
 
 # --- what is promised ------------------------------------------------------------------------------------------------
