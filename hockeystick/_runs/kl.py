@@ -20,12 +20,13 @@ from hockeystick.accounting import DurableLedger, Guarantee, InvalidArgumentErro
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.distributed import Law as Shares
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 from hockeystick.learners.divergence.drift.watch import Scope
 from hockeystick.learners.divergence.intervals import sampling_deviation, variance_factor
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.public_coins import CohortMode
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL, Law, TrustedKL

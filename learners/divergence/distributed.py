@@ -21,22 +21,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
-from scipy.special import digamma
 
 from hockeystick.accounting import (
     AccountantGraph,
     Adjacency,
     Guarantee,
     InvalidArgumentError,
-    InvalidDataError,
     PrivacyEvent,
     compose,
 )
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, items, one_of, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.graph import record_graph
+from hockeystick.learners.divergence.noisy_estimates import estimates, terms
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
 from hockeystick.mechanisms.contract.arguments import generator, run_count
@@ -56,8 +54,6 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 Shares = SkellamShares | DiscreteGaussianShares | PolyaShares
 Law = Literal["skellam", "discrete gaussian", "polya"]
 Aggregation = Literal["ideal", "masked"]
-
-_SURE = 5.0  # the bias of a noisy frequency is corrected if it is this many standard deviations above 0
 
 
 def _average(value: object) -> QueryAverage:
@@ -254,11 +250,12 @@ class DistributedKL:
         Raises:
             InvalidArgumentError: c is not an integer in 0, ..., t - 1, or the noise has no known cost for a group.
         """
-        honest = self.shares.survivors if colluders is None else self._honest(colluders)
-        one = evolve(self.shares, survivors=honest, rise=self.group).event()
+        one = evolve(self.shares, survivors=self._honest(colluders), rise=self.group).event()
         return compose((one, changed_counts(self.average)))
 
-    def _honest(self, colluders: int) -> int:
+    def _honest(self, colluders: int | None) -> int:
+        if colluders is None:
+            return self.shares.survivors
         return self.threshold - integer("colluders", colluders, low=0, high=self.threshold - 1)
 
     def graph(self, *, colluders: int | None = None) -> AccountantGraph:
@@ -274,7 +271,7 @@ class DistributedKL:
             InvalidArgumentError: as for ``event``.
         """
         t, requested = self.threshold, min(len(cohort) for cohort in self.average.cohorts)
-        c = t - self.shares.survivors if colluders is None else t - self._honest(colluders)
+        c = t - self._honest(colluders)
         found = (
             record_graph(
                 self.group,
@@ -307,11 +304,9 @@ class DistributedKL:
         found = self.graph(colluders=colluders).guarantee(view=view)
         if not lying:
             return found
-        c = self.threshold - self.shares.survivors if colluders is None else colluders
-        kept = found.assumptions[:2]
-        for n in sorted({len(cohort) for cohort in self.average.cohorts}):
-            check_two_lists(n, self.threshold, c)
-        return evolve(found, assumptions=(*kept, LYING, COMPUTATIONAL, SILENCE))
+        largest = max(len(cohort) for cohort in self.average.cohorts)
+        check_two_lists(largest, self.threshold, self.threshold - self._honest(colluders))
+        return evolve(found, assumptions=(*found.assumptions[:2], LYING, COMPUTATIONAL, SILENCE))
 
     @property
     def factor(self) -> int:
@@ -471,7 +466,7 @@ class DistributedKL:
             drawn, masses = evolve(self.shares, survivors=clients).law()
             for column in columns:
                 noisy = counts[column] + drawn / self.factor
-                term = self.average.shares[column] * _terms(self.average, noisy, int(column), multiplier, 0.0, floor)
+                term = self.average.shares[column] * terms(self.average, noisy, int(column), multiplier, 0.0, floor)
                 own = float(masses @ term)
                 mean, variance = mean + own, variance + float(masses @ (term - own) ** 2)
         return mean, variance
@@ -500,63 +495,6 @@ def changed_counts(average: QueryAverage) -> int:
             requested[symbol, cohort] += 1
     requested[:, average.client_records == 0] = 0
     return max(1, int(np.sort(requested, axis=0)[-2:].sum(axis=0).max()))
-
-
-def estimates(
-    average: QueryAverage,
-    counts: npt.ArrayLike,
-    multiplier: float = 0.0,
-    *,
-    deviation: float | FloatArray = 0.0,
-    floor: float | None = None,
-) -> FloatArray:
-    """Returns λ·U − V of published noisy counts, shape (...) for counts of shape (..., u).
-
-    Frequencies are clamped from below, because noise can make counts negative: by default to that of a count of zero,
-    or
-    of half a record without smoothing.
-
-    Args:
-        average: The public plan as it was answered (``QueryAverage.answered_by``); N is for the clients that answered.
-        counts: Noisy counts, in records.
-        multiplier: λ ≥ 0.
-        deviation: The standard deviation of the noise of each count, or of all, to subtract the logarithm's bias
-            σ^2/(2 P^2) if P is far from 0; 0 for no correction.
-        floor: The least frequency, > 0.
-
-    Raises:
-        InvalidArgumentError: an argument is outside its domain.
-    """
-    noisy = np.asarray(counts, dtype=np.float64)
-    if noisy.shape[-1:] != average.symbols.shape or not np.isfinite(noisy).all():
-        raise InvalidDataError("counts", noisy, f"are not {len(average.symbols)} finite numbers each")
-    return np.asarray(_terms(average, noisy, slice(None), multiplier, deviation, floor) @ average.shares)
-
-
-def _terms(
-    average: QueryAverage,
-    noisy: FloatArray,
-    which: int | slice,
-    multiplier: float,
-    deviation: float | FloatArray,
-    floor: float | None,
-) -> FloatArray:
-    """λ·(r − 1) − ln r for noisy counts of one symbol, or of all symbols on the last axis."""
-    lam, spread = real("multiplier", multiplier, low=0.0, high=1e100), array("deviation", deviation, low=0.0)
-    sizes = average.records if len(average.cohorts) == 1 else average.records[which]
-    rule, k = average.logarithm, average.symbol_count
-    pi = average.reference[average.symbols][which]
-    added = rule.pseudo_count if isinstance(rule, Smoothed) else 0.0
-    mass = sizes + added * k
-    least = np.maximum(added, 0.5) / mass if floor is None else real("floor", floor, low=0.0, high=1.0, low_open=True)
-    p = np.maximum((noisy + added) / mass, least)
-    if isinstance(rule, Harmonic):
-        logs = digamma(np.maximum(noisy, 0.0) + 1.0) - digamma(np.asarray(sizes) + 1.0)
-    else:
-        logs = np.log(p)
-    at = spread / mass
-    correction = np.where(p > _SURE * at, 0.5 * (at / p) ** 2, 0.0)
-    return np.asarray(lam * (p / pi - 1.0) - (logs - np.log(pi)) - correction)
 
 
 def _least(

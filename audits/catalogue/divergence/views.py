@@ -23,7 +23,8 @@ from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, Shares, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL, Shares
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 
 Pair = tuple[ClientCounts, ClientCounts]

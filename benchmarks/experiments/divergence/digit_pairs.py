@@ -20,8 +20,9 @@ from attrs import frozen
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.made_up_populations import LabelledRecords, digit_patterns
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import Draw, QueryAverage
 from hockeystick.learners.divergence.variance import kl
 from hockeystick.mechanisms import Gaussian, SkellamShares

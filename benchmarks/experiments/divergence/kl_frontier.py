@@ -23,8 +23,9 @@ from benchmarks.frame import Cells, Report, markdown
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.made_up_populations import dirichlet_law
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import TrustedKL
 from hockeystick.learners.lazy import log_log_slope

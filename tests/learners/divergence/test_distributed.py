@@ -17,7 +17,8 @@ from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, Ledger, UnsupportedEventError
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, Law, changed_counts, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL, Law, changed_counts
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.public_coins import CohortMode
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, Gaussian, PolyaShares, SkellamShares

@@ -33,7 +33,8 @@ from hockeystick.audits.catalogue.divergence.views import DELTA, two_cells
 from hockeystick.audits.catalogue.parts.views import exact_epsilon
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.sensitivity import worst_draw
 from hockeystick.learners.divergence.trusted import AggregatedKL, TrustedKL

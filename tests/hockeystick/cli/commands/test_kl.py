@@ -20,9 +20,10 @@ from hockeystick._runs.kl import Randomness, bits
 from hockeystick.accounting import Adjacency, DurableLedger, PureFilter, RDPFilter
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic
-from hockeystick.learners.divergence.distributed import DistributedKL, estimates
+from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
+from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL, TrustedKL
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
