@@ -42,6 +42,7 @@ from hockeystick.accounting.losses.dominating_pairs import (
 )
 from hockeystick.accounting.losses.loss_grid import DENSE, last_edge
 from hockeystick.accounting.losses.normal_mixtures import ORIGIN, MixturePair, NormalMixture
+from hockeystick.accounting.numerics import single_core
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _DOWN = 1e-9  # of a sum: what raising losses from below may add to it
@@ -394,7 +395,8 @@ class CutLaw:
         """ln E_Q[e^{−aR}; no loss is below the cut] at several a, from above, as the law's own moments are larger."""
         laws = [(pmf.p * np.exp(-x), x) for pmf, _ in self.law.parts for x in [pmf.losses()]]
         laws = laws if self.law.sparse else [_folded(*law) for law in laws]
-        spread = math.sqrt(sum(n * float(w @ x**2) for (w, x), (_, n) in zip(laws, self.law.parts, strict=True)))
+        squares = (n * single_core.dot(w, x**2) for (w, x), (_, n) in zip(laws, self.law.parts, strict=True))
+        spread = math.sqrt(sum(squares))
         # Every second rate is twice the one before, as the squares of its exponentials are had at once.
         self.rates = np.geomspace(0.5, 64.0, 15) / max(spread, 1e-300)
         logs = np.full((len(laws), len(self.rates)), math.inf)
@@ -406,7 +408,7 @@ class CutLaw:
                     for j in (0, 1):
                         powers = np.exp(-self.rates[j] * x[piece])
                         for k in range(j, len(self.rates), 2):  # each square doubles the round-off of the exponential
-                            moments[k] += masses[piece] @ powers
+                            moments[k] += single_core.dot(masses[piece], powers)
                             np.square(powers, out=powers)
             # The law's round-off raises each loss by a little, as loss_pmf.from_pair says.
             raised = 2 * self.rates * ((RATIO_ERROR + 4 * EDGE_ERROR) * (1 + most) + 8 * U) + 1e-11
@@ -440,7 +442,7 @@ def _folded(masses: Array, losses: Array) -> tuple[Array, Array]:
     At a rate of 64 over the deviation ln of the mean of e^{−a·loss}, near 64²/2, grows by 64²/(8·16²) = 2 at most.
     """
     step = float(losses[-1] - losses[0]) / max(1, len(losses) - 1)
-    deviation = math.sqrt(float(masses @ losses**2))
+    deviation = math.sqrt(single_core.dot(masses, losses**2))
     block = min(len(losses), math.floor(deviation / (_BLOCKS * step))) if step > 0.0 else 0
     if block < 3:
         return masses, losses

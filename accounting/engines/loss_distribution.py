@@ -17,7 +17,7 @@ from hockeystick.accounting.engines.grid_plan import LARGE, finer_by, grid, sket
 from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
-from hockeystick.accounting.numerics import directed_rounding
+from hockeystick.accounting.numerics import directed_rounding, single_core
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _SMALLEST = 1e-290
@@ -32,7 +32,7 @@ class Points:
     def __init__(self, tilted: Tilted) -> None:
         self.tilted = tilted
         self.gain = tilted.gain()
-        self.norm = float(np.linalg.norm(self.gain))
+        self.norm = single_core.norm(self.gain)
         self.top = tilted.law.top  # where to look for an ε, at most
         self.start = round(tilted.tails.mean)  # and first
         self.known: dict[int, float] = {}
@@ -142,7 +142,7 @@ def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
     decay, h = math.exp(-tilted.slope), tilted.law.step
     suffix = signal.lfilter([1.0], [1.0, -decay], tilted.t[::-1])
     sums = signal.lfilter([-decay * math.expm1(-h)], [1.0, -decay * math.exp(-h)], suffix)[::-1]
-    norm = float(np.linalg.norm(tilted.gain()))
+    norm = single_core.norm(tilted.gain())
     places = np.stack([below, below + 1])
     # The first of the sums is for the place below the first of t.
     values = np.append(sums, 0.0)[np.clip(places + 1 - tilted.first, 0, len(sums))]

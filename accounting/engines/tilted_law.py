@@ -31,7 +31,7 @@ from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.loss_grid import DENSE, SNAP, LossPmf, SparsePmf, sparse_from_pair
-from hockeystick.accounting.numerics import fft_round_off
+from hockeystick.accounting.numerics import fft_round_off, single_core
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _WRAP = 1e-9  # of the tilted law may wrap round into the sum
@@ -286,7 +286,7 @@ class _Spectrum:
         atom = float(weights[peak])
         others = folded(weights, peak, self.size)
         others[0] -= atom
-        norm, mass = float(np.linalg.norm(others)), float(np.abs(others).sum())
+        norm, mass = single_core.norm(others), float(np.abs(others).sum())
         z = fft.rfft(others)
         del others
         if self.lit is not None:
@@ -340,13 +340,13 @@ class _Spectrum:
         self.product *= np.exp((k * places % self.size) * (-2j * math.pi / self.size))
         full, unsharp = self.product, 0.0
         if self.off is not None:
-            unsharp = float(np.linalg.norm(self.off * np.abs(self.product))) * math.sqrt(2 / self.size)
+            unsharp = single_core.norm(self.off * np.abs(self.product)) * math.sqrt(2 / self.size)
         if self.lit is not None:
             full = np.zeros(self.size // 2 + 1, dtype=complex)
             full[self.lit] = self.product
         del self.product
         t = fft.irfft(full, self.size, overwrite_x=True)
-        norm = float(np.linalg.norm(t))
+        norm = single_core.norm(t)
         np.maximum(t, 0.0, out=t)
         # A complex product for each event and two more; the last turn's angle and exponential are off by 16 U.
         relative = (events - self.sharp + 2) * (fft_round_off.COMPLEX_PRODUCT + 2 * U) + 16 * U + self.once
@@ -397,7 +397,7 @@ class Tilted:
         start = place + 1 - self.first
         skipped = max(0, -start)
         seen = self.t[max(0, start) : max(0, start + len(gain))]
-        return float(seen @ gain[skipped : skipped + len(seen)]) if len(seen) else 0.0
+        return single_core.dot(seen, gain[skipped : skipped + len(seen)])
 
     def cells(self, place: int, wrapped: float) -> int:
         """Returns how many cells a window needs, to a per cent or two, for a sum over places above ``place``.

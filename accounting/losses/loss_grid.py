@@ -36,7 +36,7 @@ from hockeystick.accounting.losses.dominating_pairs import (
     Cells,
     DominatingPair,
 )
-from hockeystick.accounting.numerics import fft_round_off
+from hockeystick.accounting.numerics import fft_round_off, single_core
 from hockeystick.accounting.numerics.directed_rounding import U
 
 Runs = list[tuple[int, int, int]]
@@ -348,7 +348,7 @@ def _convolve(a: LossPmf, b: LossPmf, upper: bool) -> LossPmf:
     # In 2-norm, with e the error of one transform: e·‖a‖₂·‖b‖₁ and e·‖a‖₁·‖b‖₂ for the two ahead, as the transform of
     # b is nowhere above ‖b‖₁, and for the product and the last transform a part of the result, at most ‖a‖₂·‖b‖₁.
     once = fft_round_off.transform(size)
-    sizes = [(float(np.linalg.norm(law.p)), float(law.p.sum())) for law in (a, b)]
+    sizes = [(single_core.norm(law.p), float(law.p.sum())) for law in (a, b)]
     either = max(sizes[0][0] * sizes[1][1], sizes[0][1] * sizes[1][0])
     # A hundredth covers the terms of second order, and the norms' round-off.
     error = 1.01 * (3 * once + fft_round_off.COMPLEX_PRODUCT) * either

@@ -26,6 +26,7 @@ FARTHEST = 2**61
 _TOLERANCE = 1e-9  # of the least noise
 _ALIKE = 1e-7  # of ln δ: vectors whose δ differ by less are equal up to round-off
 _ENDS = 1e-38  # δ below which what tables of noise leave out outweighs it: other bounds are smaller
+_WEIGHT = 8.0  # of ln ε beside ln δ, which changes about so many times as fast
 _LITTLE = 1e-3  # where ε and δ are below it, the most noise is tried first: it may miss the target
 
 
@@ -169,7 +170,7 @@ def _refuse_what_most_noise_misses(build: Callable[[float], object], target: _Pr
     if max(target.epsilon, target.delta) >= _LITTLE:
         return
     try:
-        missed = target.excess(calibration.event_of(build(high))) > 0.0
+        missed = target.surplus(calibration.event_of(build(high))) > 0.0
     except NumericalError:
         return  # nothing is known
     if missed:
@@ -243,13 +244,23 @@ class _Profile:
     delta: float
 
     def excess(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
+        """Returns a number that a search can follow: between the surplus and ln(ε at δ / the target's ε).
+
+        Either may have steps: δ of little noise falls from 1 to nothing as the loss of a rare number passes ε, and ε
+        jumps where δ passes the probability of such a number. Their harmonic mean is smooth where one of them is.
+        """
         chosen = _method(event, self.delta, method)
         found = self.surplus(event, chosen)
         if self.delta < _ENDS:
             return found
-        if found <= 0.0 and accounting.epsilon(event, self.delta, method=chosen).upper > self.epsilon:
+        least = accounting.epsilon(event, self.delta, method=chosen).upper
+        if found <= 0.0 and least > self.epsilon:
             return 1e-15  # the two inversions may round differently
-        return found
+        if not 0.0 < least < math.inf or self.epsilon == 0.0 or found == 0.0:
+            return found
+        other = _WEIGHT * math.log(least / self.epsilon)
+        other = min(other, 0.0) if found < 0.0 else max(other, 1e-15)
+        return found * other / (found + other)
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:
         """Returns ln(δ at ε / the target's δ); for a δ that underflows, by how much ε at δ exceeds the target's."""

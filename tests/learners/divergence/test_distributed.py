@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spies import spied
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, Ledger, UnsupportedEventError
@@ -322,3 +323,14 @@ def test_laws_sum_to_one_and_have_the_stated_variance() -> None:
         values, masses = evolve(shares, survivors=who).law()
         assert masses.sum() == pytest.approx(1.0, abs=1e-12)
         assert masses @ values**2 == pytest.approx(evolve(shares, survivors=who).variance(), rel=1e-9)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("delta", [1e-6, 1e-12])
+def test_noise_whose_delta_is_a_step_takes_few_evaluations(monkeypatch: pytest.MonkeyPatch, delta: float) -> None:
+    asked = spied(monkeypatch, accounting, "delta")
+    found = DistributedKL.calibrated(plan(), epsilon=30.0, delta=delta)
+    assert len({call.args[0] for call in asked}) <= 15
+    assert found.event().pure_epsilon() == math.inf
+    less = evolve(found, shares=evolve(found.shares, share_variance=found.shares.share_variance * (1 - 1e-6)))
+    assert accounting.epsilon(found.event(), delta).upper <= 30.0 < accounting.epsilon(less.event(), delta).upper
