@@ -11,6 +11,7 @@ from benchmark_scripts import experiment_script as script
 
 frame = benchmark("frame")
 figures, slopes, certified = map(script, ("federated.fed_figures", "federated.fed_slopes", "federated.fed_certified"))
+approximate = script("federated.fed_approximate")
 
 
 # --- figures ---------------------------------------------------------------------------------------------------------
@@ -107,6 +108,25 @@ def test_the_slopes_experiment_holds() -> None:
     report = slopes.experiment(frame.Cells(), (6, 6), 512, (2, 2, 2), (1, 2, 4), (4, 5))
     assert report.table.count("slope |") == 6
     assert [holds for text, holds in report.checks.items() if "bound" in text or "at most" in text] == [True] * 3
+    assert frame.svg(report.draw).count("<svg") == 1
+
+
+def test_the_depth_of_theorem_6_follows_from_its_gain() -> None:
+    """K = b eps sqrt(m)/(alpha ln(2^(p-1)/delta) ln d) with b = 2^(p-1)/(p-1)^2, and T1 = (2/3) log2 K."""
+    k = 4096 / 144 * 3.0 * 2.0 / (1.2 * np.log(4096 / 1e-6) * np.log(16))
+    assert approximate.gain(13, 4, 3.0, 16, "drawn") == pytest.approx(k)
+    assert approximate.epsilon_for(k, 13, 4, 16, "drawn") == pytest.approx(3.0)
+    for gain, trees in ((1.0, 1), (8.0, 2), (2.0**4.5, 3)):
+        found = approximate.curved(13, 1, approximate.epsilon_for(gain, 13, 1, 32, "flat"), 32, "flat", 1)
+        assert found["trees"] == trees and found["over"] == pytest.approx(np.log(4096e6) / 4 / 2 ** (trees / 2))
+        leaves = 2 ** (trees + 1) - 2  # a mixture of so many of 32 experts is at least this far from the flat point
+        assert found["quiet"] >= 0.5 * (1 / leaves - 1 / 32) and found["excess"] >= 0.5 * (1 / leaves - 1 / 32)
+
+
+@pytest.mark.statistical
+def test_the_experiment_on_theorem_6_has_its_tables() -> None:
+    report = approximate.experiment(frame.Cells(), (14, 15), 14, (1, 2), 64, 1)
+    assert report.table.count("| trees |") == 3 and len(report.checks) == 3
     assert frame.svg(report.draw).count("<svg") == 1
 
 
