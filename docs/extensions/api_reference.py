@@ -41,7 +41,12 @@ def shown_elsewhere(value: type) -> list[str]:
 def made_by_others(value: type) -> list[str]:
     """Methods that another package has put into classes of ours, as scikit-learn does; its docstrings are its own."""
     ours = [base for base in value.__mro__ if base.__module__.startswith("hockeystick.")]
-    members = {name: getattr(value, name) for base in ours for name in vars(base) if not name.startswith("_")}
+    members = {
+        name: getattr(value, name)
+        for base in ours
+        for name in vars(base)
+        if not name.startswith("_") and hasattr(value, name)
+    }
     routines = {name: member for name, member in members.items() if inspect.isroutine(member)}
     return sorted(name for name, one in routines.items() if not (one.__module__ or "").startswith("hockeystick."))
 
