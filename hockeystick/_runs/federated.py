@@ -301,8 +301,8 @@ def play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int, progress: 
     m = learner.setting.clients
     seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(m + 1, np.uint64) >> np.uint64(1)]
     run = learner.run(losses.blocks(), seeds[:m], server_seed=seeds[m])
-    leaves = sum(phase.leaves() for phase in learner.setting.phases if phase is not None)
-    return _played(losses, seed, run.regret, leaves * m * learner.experts, leaves * m)
+    sent = learner.communication()
+    return _played(losses, seed, run.regret, sent.up, sent.down)
 
 
 def _played(losses: FederatedLosses, seed: int, regret: float, up: int, down: int) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from .stochastic.printed_batches import PrintedBatch as PrintedBatch
 from .stochastic.printed_batches import Sizes as Sizes
 from .stochastic.printed_batches import certified_phases as certified_phases
 from .stochastic.printed_batches import printed_batch as printed_batch
+from .stochastic.printed_batches import printed_communication as printed_communication
 from .stochastic.printed_batches import printed_phases as printed_phases
 from .stochastic.privacy_plan import PrintedClaim as PrintedClaim
 from .stochastic.privacy_plan import printed_claims as printed_claims

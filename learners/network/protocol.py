@@ -152,10 +152,16 @@ class Communication:
     """Number of scalars sent, summed over clients: to the clients (``down``) and to the server (``up``).
 
     See ``conduct`` for an example.
+
+    Attributes:
+        up, down: The counts.
+        printed: The order that the paper prints for the sum of both, with the constant 1, for comparison only; None if
+            it prints none, or if it was not asked for.
     """
 
     up: int
     down: int
+    printed: float | None = field(default=None, eq=False, repr=False)
 
 
 @frozen(eq=False)

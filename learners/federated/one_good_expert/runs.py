@@ -173,7 +173,8 @@ def communication(learner: SVTSetting, run: SVTRuns) -> Communication:
             requests = int(np.flatnonzero(above)[-1]) + 1
     up = requests * (1 if learner.lazy_vectors else learner.experts) + vectors * learner.experts
     down = requests + int(learner.edges[requests] < learner.rounds)
-    return Communication(learner.clients * up, learner.clients * down)
+    printed = learner.clients * learner.experts * learner.rounds / learner.period  # Theorem 4
+    return Communication(learner.clients * up, learner.clients * down, printed)
 
 
 # --- many runs -------------------------------------------------------------------------------------------------------

@@ -32,12 +32,21 @@ from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, Sto
 from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, SCORING, Path, moved, score_noise
+from hockeystick.learners.federated.stochastic.printed_batches import Sizes, printed_communication
 from hockeystick.learners.federated.stochastic.privacy_plan import plan
 from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
 from hockeystick.learners.federated.stochastic.release import released_winner
 from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
 from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
-from hockeystick.learners.network.protocol import InProcess, Request, Server, conduct, seed_or_noise, substream
+from hockeystick.learners.network.protocol import (
+    Communication,
+    InProcess,
+    Request,
+    Server,
+    conduct,
+    seed_or_noise,
+    substream,
+)
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import Noise
 from hockeystick.mechanisms.contract.arguments import generator
@@ -301,6 +310,12 @@ class FedStoch(OnlineLearner):
             points.append(point[0])
             winners.append(tuple(won))
         return Broadcasts(np.array(points), tuple(winners))
+
+    def communication(self, sizes: Sizes | None = None) -> Communication:
+        """Returns the numbers sent if all clients answer, beside ``printed_communication`` if its sizes are given."""
+        leaves = self.setting.clients * sum(phase.leaves() for phase in self.setting.phases if phase is not None)
+        printed = None if sizes is None else printed_communication(sizes, self.rounds)
+        return Communication(leaves * self.experts, leaves, printed)
 
     def client(self, losses: npt.ArrayLike, source: int | Noise) -> StochClient:
         """Returns one client.

@@ -88,6 +88,27 @@ class Sizes:
         return TreePhase(records=records, trees=depth, batch=size, scales=scales)
 
 
+def printed_communication(sizes: Sizes, rounds: int) -> float:
+    """Returns the printed order of the numbers that all clients send and receive in T rounds, with the constant 1.
+
+    It is m d log2(T) for smoothness 0 (Corollary 1), otherwise m^(5/4) d sqrt(T ε beta/(alpha ln d)) (Theorem 1), with
+    m^(3/2) for m^(5/4) if the server adds the noise (Theorem 7). ``FedStoch.communication`` counts.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.learners.federated import Sizes, printed_communication
+        >>> printed_communication(Sizes(clients=10, experts=8, epsilon=1.0), 1024)
+        800.0
+    """
+    length = arguments.rounds(rounds)
+    if sizes.smoothness == 0.0:
+        return sizes.clients * sizes.experts * math.log2(length)
+    depth = length * sizes.epsilon * sizes.smoothness / (sizes.lipschitz * math.log(sizes.experts))
+    return float(sizes.clients ** (1.5 if sizes.where == "server" else 1.25) * sizes.experts * math.sqrt(depth))
+
+
 def feasible_batch(records: int, trees: int) -> int:
     """Returns the largest b, a multiple of 2^T1, with b*c(T1) <= N; all losses for T1 = 0; 0 if no b fits.
 

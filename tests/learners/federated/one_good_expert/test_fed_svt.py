@@ -155,6 +155,7 @@ def test_messages_are_counted() -> None:
         made = learner(period=period)
         cost = made.communication(made.run(losses, server_seed=1))
         assert cost == Communication((20 // period) * 3 * 4, (20 // period + tail) * 3)
+        assert cost.printed == 3 * 4 * 20 / period  # Theorem 4: m d T/N
     lazy, seen = learner(lazy_vectors=True, threshold=9.0), []
     for seed in range(30):
         run = lazy.run(losses, server_seed=seed)

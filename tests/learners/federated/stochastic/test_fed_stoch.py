@@ -2,6 +2,7 @@
 ways of running."""
 
 import io
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from hockeystick.learners.federated.stochastic.fed_stoch import FedStoch
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.loss_pool import ordered_labels, pinned, vertex_labels
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, SquaredDistances, SquaredProducts
+from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
 from hockeystick.learners.federated.stochastic.results import Broadcasts
 from hockeystick.learners.network.protocol import FederationError, InProcess, Request, conduct
 
@@ -189,8 +191,28 @@ def test_communication_of_one_tree_is_counted_exactly(m, d, doublings, hold):
     active = sum(phase is not None for phase in phases)
     leaves = sum(phase.leaves() for phase in phases if phase)
     assert outcome.communication.up == leaves * m * d and outcome.communication.down == leaves * m
+    assert outcome.communication == one.communication() and one.communication().printed is None
     if one.setting.phases[2] is None or one.setting.phases[2].trees:
         assert outcome.communication.up + outcome.communication.down == 2 * active * m * (d + 1)
+
+
+@pytest.mark.parametrize(("smoothness", "where"), [(0.0, "client"), (1.0, "client"), (1.0, "server")])
+@pytest.mark.parametrize("clients", [10, 1000])
+def test_counts_are_at_most_twice_the_printed_order(smoothness, where, clients):
+    """Corollary 1: m d log2 T. Theorems 1 and 7: m^(5/4) and m^(3/2), times d sqrt(T eps beta/(alpha ln d))."""
+    given = Sizes(clients=clients, experts=100, epsilon=1.0, lipschitz=1.2, smoothness=smoothness, where=where)
+    for doublings in (12, 16, 20, 26):
+        rounds = 2**doublings - 1
+        phases = certified_phases(given, rounds, trees=None if smoothness else 1)
+        setting = StochSetting(clients=clients, phases=phases, low=-1.2, high=1.2, smoothness=smoothness, where=where)
+        family = SquaredDistances(least=-0.2, most=1.2) if smoothness else ExpertLosses()
+        sent = FedStoch(setting=setting, rounds=rounds, experts=100, family=family).communication(given)
+        by_hand = clients * 100 * math.log2(rounds)
+        if smoothness:
+            power = 1.5 if where == "server" else 1.25
+            by_hand = clients**power * 100 * math.sqrt(rounds / (1.2 * math.log(100)))
+        assert sent.printed == pytest.approx(by_hand) and sent.up + sent.down <= 2.0 * by_hand
+    assert sent.up + sent.down > by_hand  # of the last: a count without the second leaf would be below
 
 
 def test_all_clients_reach_the_same_point_even_late_ones():
