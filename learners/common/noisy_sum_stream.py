@@ -40,11 +40,11 @@ class FollowsSums(Protocol):
         """T; the last round's losses are never read."""
 
     @property
-    def entries(self) -> int:
+    def _entries(self) -> int:
         """Length of the sums."""
 
     @property
-    def perturbation(self) -> float:
+    def _shift_scale(self) -> float:
         """Standard deviation of the shift."""
 
     @property
@@ -54,10 +54,10 @@ class FollowsSums(Protocol):
     def event(self) -> PrivacyEvent:
         """Returns the cost of a run."""
 
-    def contribution(self, feedback: Any, action: Any, at: int) -> FloatArray:
+    def _contribution(self, losses: Any, action: Any, at: int) -> FloatArray:
         """Returns what round number ``at`` adds to the sums, shape (entries,), checked."""
 
-    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> Any:
+    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> Any:
         """Returns the actions of rounds ``first`` …, from sums of shape (..., n, entries); the last axis may go."""
 
 
@@ -82,7 +82,7 @@ class NoisySumStream(RoundStream):
     def __init__(self, learner: FollowsSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
         super().__init__(learner, simulated)
         self._running, self._coins = running, coins
-        self._action = self._next(np.zeros((1, learner.entries)))[0]
+        self._action = self._next(np.zeros((1, learner._entries)))[0]
 
     def predict(self) -> Any:
         """Returns the action of the next round, the same one until ``update``: an expert, a point, or a law.
@@ -93,7 +93,7 @@ class NoisySumStream(RoundStream):
         self._check_open()
         return self._action.copy() if isinstance(self._action, np.ndarray) else int(self._action)
 
-    def update(self, feedback: Any) -> None:
+    def update(self, losses: Any) -> None:
         """Reads the losses of the next round, as the learner takes them.
 
         Raises:
@@ -101,15 +101,15 @@ class NoisySumStream(RoundStream):
             InvalidArgumentError: bad losses; nothing was read.
         """
         self._check_open()
-        self.take(self._learner.contribution(feedback, self._action, self._round))
+        self._take(self._learner._contribution(losses, self._action, self._round))
 
-    def take(self, added: FloatArray) -> None:
+    def _take(self, added: FloatArray) -> None:
         """Ends the round with what it adds to the sums, checked before."""
         self._round += 1
         if self._round < self._learner.rounds:
             self._action = self._next(self._running.extend(added[None]))[0]
 
-    def extend(self, rows: FloatArray) -> Any:
+    def _extend(self, rows: FloatArray) -> Any:
         """Returns the actions after each of many rounds, from their checked contributions."""
         rows = rows[: self._learner.rounds - 1 - self._round]
         sums = self._running.extend(rows)
@@ -119,7 +119,7 @@ class NoisySumStream(RoundStream):
     def _next(self, sums: FloatArray) -> Any:
         """Returns the actions of the rounds up to the next one, each after its sums."""
         first = self._round + 1 - len(sums)
-        return self._learner.actions_of(sums + self._coins.shift, first, self._coins)
+        return self._learner._actions_of(sums + self._coins.shift, first, self._coins)
 
     def _body(self) -> dict[str, Any]:
         return {
@@ -152,7 +152,7 @@ def start(
     source = check_noise(noise)
 
     def begin() -> NoisySumStream:
-        running = learner.mechanism._running((learner.entries,), source)
+        running = learner.mechanism._running((learner._entries,), source)
         return NoisySumStream(learner, running, _coins(learner, source), source.simulated)
 
     return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
@@ -169,8 +169,8 @@ def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | N
     source = check_noise(noise)
     body = NoisySumStream._opened(learner, checkpoint, source.simulated)
     try:
-        shift = array("shift", body["shift"], shape=(learner.entries,))
-        running = learner.mechanism.resume(body["running"], (learner.entries,), noise=source)
+        shift = array("shift", body["shift"], shape=(learner._entries,))
+        running = learner.mechanism.resume(body["running"], (learner._entries,), noise=source)
         stream = NoisySumStream(learner, running, _coins(learner, source, shift), source.simulated)
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         if running.done != min(stream._round, learner.rounds - 1):
@@ -190,7 +190,7 @@ def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
     found[0] = first
     for rows in blocks:
         at = stream.round + 1
-        actions = stream.extend(rows)
+        actions = stream._extend(rows)
         found[at : at + len(actions)] = actions
     return found
 
@@ -198,5 +198,5 @@ def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
 def _coins(learner: FollowsSums, noise: Noise, shift: FloatArray | None = None) -> Coins:
     root = np.random.default_rng(noise.uniform(2**31, 8).tolist())
     first, normal, gumbel = root.spawn(3)
-    drawn = learner.perturbation * first.standard_normal(learner.entries)
+    drawn = learner._shift_scale * first.standard_normal(learner._entries)
     return Coins(drawn if shift is None else shift, normal, gumbel)

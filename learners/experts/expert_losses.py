@@ -78,7 +78,7 @@ class TakesLosses:
     def _stream(self, losses: npt.ArrayLike, name: str = "losses") -> FloatArray:
         return checked_losses(name, losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
 
-    def row(self, name: str, losses: npt.ArrayLike, at: int) -> FloatArray:
+    def _row(self, name: str, losses: npt.ArrayLike, at: int) -> FloatArray:
         """Returns the checked losses of round number ``at``, from 0, shape (1, experts)."""
         given = as_array(name, losses, data=True)[None]
         return checked_losses(name, given, rounds=1, experts=self.experts, clip=self.clip, first=at)

@@ -252,7 +252,7 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
             rows = np.asarray(block, dtype=np.float64)
             while len(rows):
                 ahead = int(self.edges[len(experts)]) - stream.round
-                stream.take(rows[:ahead])
+                stream._take(rows[:ahead])
                 rows = rows[ahead:]
                 if stream.round == self.edges[len(experts)] < self.rounds:
                     experts.append(stream.predict())
@@ -370,9 +370,9 @@ class UpdatesStream(RoundStream):
             InvalidArgumentError: bad losses; nothing was read.
         """
         self._check_open()
-        self.take(self._learner.row("losses", losses, self._round))
+        self._take(self._learner._row("losses", losses, self._round))
 
-    def take(self, rows: FloatArray) -> None:
+    def _take(self, rows: FloatArray) -> None:
         """Reads checked rounds that all lie in the current epoch, and draws the next expert if it ends with them."""
         self._sums += np.rint(rows * self._steps).astype(np.int64).sum(axis=0)
         self._round += len(rows)

@@ -291,21 +291,21 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         return found
 
     @property
-    def entries(self) -> int:
+    def _entries(self) -> int:
         """d, the length of the sums."""
         return self.experts
 
     @property
-    def perturbation(self) -> float:
+    def _shift_scale(self) -> float:
         """0: the laws have no coins beyond the noise of the sums."""
         return 0.0
 
-    def contribution(self, losses: npt.ArrayLike, action: FloatArray, at: int) -> FloatArray:
+    def _contribution(self, losses: npt.ArrayLike, action: FloatArray, at: int) -> FloatArray:
         """Returns the sum of one round's losses, which have the shape (clients, experts), over the clients."""
         given = checked_losses("losses", losses, rounds=self.clients, experts=self.experts, clip=self.clip)
         return np.asarray(self._on_grid(given).sum(axis=0))
 
-    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
         """Returns the laws after the noisy sums, in the shape of the sums."""
         return np.asarray(special.softmax(sums * (-self.rate / self.clients), axis=-1))
 

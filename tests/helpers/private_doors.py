@@ -352,6 +352,19 @@ def _experts() -> dict[str, Row]:
         "LazyExperts": Row(lazy, LOSSES),
         "LazyStream": Row(lambda: lazy().start(noise=M.SimulationNoise(1)), {"loss": np.full(3, 0.5)}, stateful=True),
         "LazyTransform": Row(transform, LOSSES),
+        "NoisySumStream": Row(
+            lambda: L.TreeExperts(rounds=4, experts=3, scale=1.0).start(noise=M.SimulationNoise(1)),
+            {"losses": np.full(3, 0.5)},
+            stateful=True,
+        ),
+        "SVTStream": Row(
+            lambda: svt().start(noise=M.SimulationNoise(1)), {"losses": np.full((2, 3), 0.5)}, stateful=True
+        ),
+        "UpdatesStream": Row(
+            lambda: L.LimitedUpdates(rounds=4, experts=3, learning_rate=0.5).start(noise=M.SimulationNoise(1)),
+            {"losses": np.full(3, 0.5)},
+            stateful=True,
+        ),
         "LimitedUpdates": Row(lambda: L.LimitedUpdates(rounds=4, experts=3, learning_rate=0.5), LOSSES),
         "MultiplicativeWeights": Row(lambda: L.MultiplicativeWeights(rounds=4, experts=3), LOSSES),
         "NoisyHedge": Row(
@@ -621,6 +634,8 @@ EXEMPT: dict[str, str] = {
     "Envelope.log_base(labels)": "how many labels there are",
     "UniformMixture.log_base(labels)": "how many labels there are",
     "FedStoch.regrets(points)": "points that were published",
+    "Learner.release(losses)": "a protocol without code",
+    "Session.update(losses)": "a protocol without code",
     "LabelledRecords.counts(label)": "the label that is asked for",
     "LinearLosses.gradient(points)": _ACTIONS,
     "LinearLosses.total(points)": _ACTIONS,

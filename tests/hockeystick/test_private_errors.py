@@ -155,7 +155,7 @@ def takes_data(name: str) -> Iterator[tuple[str, str]]:
         members = {name: what}
     elif inspect.isclass(what):
         public = [each for each in dir(what) if each == "__call__" or not each.startswith("_")]
-        members = {f"{name}.{each}": getattr(what, each) for each in public}
+        members = {f"{name}.{each}": getattr(what, each) for each in public if hasattr(what, each)}
         members = {each: call for each, call in members.items() if inspect.isfunction(call) or inspect.ismethod(call)}
     else:
         return

@@ -174,23 +174,23 @@ class PrivateFTRL(OnlineLearner):
         """Returns the point of each round, shape (rounds, d), from secure noise; other arguments as for ``start``."""
         given = self._stream(losses)
         stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        points = np.empty((self.rounds, self.entries))
+        points = np.empty((self.rounds, self._entries))
         for t in range(self.rounds):
             points[t] = stream.predict()
-            stream.take(self._gradient(given, points[[t]], t)[0])
+            stream._take(self._gradient(given, points[[t]], t)[0])
         return points
 
     @property
-    def entries(self) -> int:
+    def _entries(self) -> int:
         """d, the length of the gradient sums."""
         return self.domain.dimension
 
     @property
-    def perturbation(self) -> float:
+    def _shift_scale(self) -> float:
         """0: the points have no coins beyond the noise of the sums."""
         return 0.0
 
-    def contribution(
+    def _contribution(
         self, losses: ConvexLosses | npt.ArrayLike | Callable[[FloatArray], npt.ArrayLike], action: FloatArray, at: int
     ) -> FloatArray:
         """Returns the gradient of a round's loss at the point, shape (d,), scaled down to norm L.
@@ -208,10 +208,10 @@ class PrivateFTRL(OnlineLearner):
             convex_losses.checked_losses("loss", losses, rounds=1, domain=self.domain, lipschitz=self.lipschitz)
             return np.asarray(self._gradient(losses, np.asarray(action)[None], 0)[0])
         given = losses(np.array(action)) if callable(losses) else losses
-        gradient: FloatArray = array(f"gradient[{at}]", given, shape=(self.entries,), data=True)
+        gradient: FloatArray = array(f"gradient[{at}]", given, shape=(self._entries,), data=True)
         return np.asarray(scaled_down(gradient[None], self.lipschitz)[0])
 
-    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
         """Returns the points after the noisy sums, shape (n, d)."""
         return self._leader(sums)
 

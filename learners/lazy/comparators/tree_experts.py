@@ -207,7 +207,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
         shift = self.perturbation * coins.standard_normal((len(sums), 1, self.experts))
         read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1) + shift
-        return PublishedRuns(sums, self.actions_of(read, 0, Coins(shift, coins, coins)))
+        return PublishedRuns(sums, self._actions_of(read, 0, Coins(shift, coins, coins)))
 
     def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Returns the expert of each round of one simulated run, shape (rounds,): seeded, so not a private release.
@@ -250,15 +250,19 @@ class TreeExperts(TakesLosses, OnlineLearner):
         return found
 
     @property
-    def entries(self) -> int:
+    def _shift_scale(self) -> float:
+        return self.perturbation
+
+    @property
+    def _entries(self) -> int:
         """d, the length of the prefix sums."""
         return self.experts
 
-    def contribution(self, losses: npt.ArrayLike, action: int, at: int) -> FloatArray:
+    def _contribution(self, losses: npt.ArrayLike, action: int, at: int) -> FloatArray:
         """Returns the checked losses of round number ``at``, shape (experts,)."""
-        return np.asarray(self.row("losses", losses, at)[0])
+        return np.asarray(self._row("losses", losses, at)[0])
 
-    def actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
+    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
         """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
         read = sums
         if self.spread is not None:
