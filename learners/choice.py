@@ -78,6 +78,7 @@ def choose(
     delta: float,
     adversary: Adversary = "oblivious",
     group: int = 1,
+    clip: bool = False,
 ) -> Choice:
     """Returns the private learner of experts with the least proved bound on its expected regret.
 
@@ -96,6 +97,7 @@ def choose(
         adversary: "oblivious" for losses that are fixed in advance, "stochastic" for independent ones of one law;
             "adaptive" for losses that may depend on earlier plays, against which no lazy learner has a bound.
         group: Number of people that the target protects together.
+        clip: Clip losses to [0, 1] instead of refusing others.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -118,6 +120,7 @@ def choose(
     target = Target(epsilon=epsilon, delta=delta, group=group)
     kind = checked_adversary(adversary)
     goal: dict[str, Any] = {"rounds": rounds, "experts": experts, "epsilon": target.epsilon, "delta": target.delta}
+    goal |= {"group": target.group, "clip": arguments.clip(clip)}
     refused: dict[str, str] = {}
     found: list[Candidate] = []
 
@@ -129,23 +132,23 @@ def choose(
             refused[name] = str(error)
 
     lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
-    consider(lazy, partial(LazyExperts.calibrated, **goal, group=group, adversary=kind))
+    consider(lazy, partial(LazyExperts.calibrated, **goal, adversary=kind))
     policies: tuple[Policy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
     better: Sums = "square root" if rounds <= _LONGEST_ROOT else "buffered"
     for sums, policy in itertools.product(("tree", better), policies):
         name = f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums ({sums})"
-        consider(name, partial(TreeExperts.calibrated, **goal, group=group, sums=sums, policy=policy))
+        consider(name, partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy))
     if kind != "adaptive":
-        consider("dartboard with a budget", partial(ShrinkingDartboard.calibrated, **goal, group=group))
-        consider("one uniform draw", partial(_uniform, rounds, experts))
+        consider("dartboard with a budget", partial(ShrinkingDartboard.calibrated, **goal))
+        consider("one uniform draw", partial(_uniform, rounds, experts, clip))
     if kind == "stochastic":
-        consider("limited updates", partial(LimitedUpdates.calibrated, **goal, group=group))
+        consider("limited updates", partial(LimitedUpdates.calibrated, **goal))
     if not found:
         raise target.unmet()
     return Choice(tuple(sorted(found, key=lambda candidate: candidate.bound)), refused)
 
 
-def _uniform(rounds: int, experts: int) -> LazyExperts:
+def _uniform(rounds: int, experts: int, clip: bool) -> LazyExperts:
     """Returns the learner that draws one expert uniformly and keeps it; it reads no data, so ε = 0."""
     return LazyExperts(
         rounds=rounds,
@@ -154,4 +157,5 @@ def _uniform(rounds: int, experts: int) -> LazyExperts:
         fake_switch_probability=0.0,
         variant="dartboard",
         draw_budget=0,
+        clip=clip,
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick._report.commands import distribution, federated, kl, lazy, release, smoothed
+from hockeystick._report.commands import distribution, experts, federated, kl, lazy, release, smoothed
 from hockeystick._report.commands.account import account_report, graph_report
 from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
@@ -173,6 +173,7 @@ _COMMANDS: dict[str, Draw] = {
     "replay": replay_report,
 }
 _LEARNERS = (
+    experts.REPORTS,
     lazy.REPORTS,
     federated.REPORTS,
     distribution.REPORTS,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hockeystick._cli.frame.destinations import ResultFiles, output_file, result_files, write
+from hockeystick._cli.frame.array_outputs import array_path, write_array
+from hockeystick._cli.frame.destinations import result_files
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Command, Count, FileName, Real, private_file, together
 from hockeystick._cli.frame.shared_options import (
@@ -32,11 +32,9 @@ from hockeystick._cli.frame.shared_options import (
 )
 from hockeystick._cli.frame.streams import warn
 from hockeystick._cli.learners.distribution import online_distribution
+from hockeystick._cli.learners.experts import experts
 from hockeystick._cli.learners.federated import fed_stoch, fed_svt
 from hockeystick._cli.learners.smoothed import smoothed_online
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CHANCE = Real(0.0, 1.0, high_open=True)
 
@@ -101,6 +99,7 @@ def run(ctx: click.Context) -> int:
 
     \b
     Examples:
+      hockeystick run experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick run lazy-convex --dataset breast_cancer --epsilon 2 --delta 1e-6
       hockeystick run fed-svt --clients 10 --rounds 512 --experts 100 --epsilon 1 --adversary zero-expert
@@ -117,8 +116,7 @@ def run(ctx: click.Context) -> int:
 @option(
     "--variant",
     click.Choice(("l2p", "dartboard", "frozen-shadow")),
-    "The algorithm; frozen-shadow needs --plan.",
-    default="l2p",
+    "The algorithm; frozen-shadow needs --plan. Default: dartboard, or l2p with --plan.",
 )
 def lazy_experts(**given: Any) -> int:
     """Learn from expert advice privately, by the lazy learner.
@@ -137,6 +135,8 @@ def lazy_experts(**given: Any) -> int:
 
     Exit status: 0, or 2 if the command could not run.
     """
+    if given["variant"] is None:
+        given["variant"] = "l2p" if given["plan"] else "dartboard"
     frozen_shadow, dartboard = given["variant"] == "frozen-shadow", given["variant"] == "dartboard"
     if given["plan"]:
         _require(given, "rounds", "experts", "batch", "eta", "fake_switch")
@@ -243,6 +243,7 @@ def lazy_convex(**given: Any) -> int:
     return _end(given, planned, played)
 
 
+run.add_command(experts)
 run.add_command(fed_svt)
 run.add_command(fed_stoch)
 run.add_command(online_distribution)
@@ -290,7 +291,7 @@ def _require_run(given: Given, *own: str) -> None:
 def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[str], None]], Any]) -> int:
     """Computes the result, writes its files, prints the report and the warnings."""
     files = result_files(given)
-    actions_path = _actions_path(given["actions"], files)
+    actions_path = array_path(given["actions"], files)
     if given["plan"]:
         from hockeystick._runs.lazy_plan import FULL_VIEW, plan
 
@@ -305,22 +306,10 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
         with working() as progress, private_file("--losses", given["losses"]):
             content, actions = played(progress)
         if actions_path is not None:
-            _write_actions(actions_path, actions)
+            write_array(actions_path, actions)
     result = conclude(given, content, files)
     if result["mode"] == "release" and actions_path is None:
         warn("the released actions were not saved, and another release costs ε again: give --actions")
     if math.isinf(float(result["epsilon"])):
         warn(f"there is no finite ε at δ = {given['delta']:g}; give a --fake-switch above 0 or a larger --delta")
     return 0
-
-
-def _actions_path(actions: str | None, files: ResultFiles) -> Path | None:
-    return None if actions is None else output_file("--actions", actions, *files.paths.values())
-
-
-def _write_actions(path: Path, actions: Any) -> None:
-    import numpy as np
-
-    buffer = io.BytesIO()
-    np.save(buffer, actions)
-    write(path, buffer.getvalue())
