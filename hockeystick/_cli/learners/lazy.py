@@ -31,8 +31,8 @@ from hockeystick._cli.frame.shared_options import (
     seed_option,
 )
 from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.learners.best_experts import experts
 from hockeystick._cli.learners.distribution import online_distribution
-from hockeystick._cli.learners.experts import experts
 from hockeystick._cli.learners.federated import fed_stoch, fed_svt
 from hockeystick._cli.learners.smoothed import smoothed_online
 
@@ -150,7 +150,7 @@ def lazy_experts(**given: Any) -> int:
             raise click.UsageError("--variant frozen-shadow can't be calibrated; give its parameters with --plan")
 
     def planned() -> Any:
-        from hockeystick._runs.lazy_plan import experts_of
+        from hockeystick._runs.online.lazy_plan import experts_of
 
         return experts_of(
             learning_rate=given["eta"],
@@ -160,9 +160,9 @@ def lazy_experts(**given: Any) -> int:
         )
 
     def played(progress: Callable[[str], None]) -> Any:
-        from hockeystick._runs.lazy import run_experts
-        from hockeystick._runs.lazy_streams import experts_dataset, experts_file
         from hockeystick._runs.ledgers import opened
+        from hockeystick._runs.online.lazy import run_experts
+        from hockeystick._runs.online.lazy_streams import experts_dataset, experts_file
 
         name = given["dataset"]
         return run_experts(
@@ -214,8 +214,8 @@ def lazy_convex(**given: Any) -> int:
         _require_run(given, "dimension", "inverse_temperature", "regularisation", "failure")
 
     def planned() -> Any:
-        from hockeystick._runs.lazy_plan import convex_of
-        from hockeystick._runs.lazy_streams import domain_of
+        from hockeystick._runs.online.lazy_plan import convex_of
+        from hockeystick._runs.online.lazy_streams import domain_of
 
         return convex_of(
             domain=domain_of(given["domain"], given["dimension"], given["radius"]),
@@ -225,9 +225,9 @@ def lazy_convex(**given: Any) -> int:
         )
 
     def played(progress: Callable[[str], None]) -> Any:
-        from hockeystick._runs.lazy import run_convex
-        from hockeystick._runs.lazy_streams import convex_dataset, convex_file
         from hockeystick._runs.ledgers import opened
+        from hockeystick._runs.online.lazy import run_convex
+        from hockeystick._runs.online.lazy_streams import convex_dataset, convex_file
 
         name = given["dataset"]
         return run_convex(
@@ -293,7 +293,7 @@ def _end(given: Given, planned: Callable[[], Any], played: Callable[[Callable[[s
     files = result_files(given)
     actions_path = array_path(given["actions"], files)
     if given["plan"]:
-        from hockeystick._runs.lazy_plan import FULL_VIEW, plan
+        from hockeystick._runs.online.lazy_plan import FULL_VIEW, plan
 
         content = plan(
             planned(),

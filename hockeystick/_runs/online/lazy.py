@@ -1,6 +1,6 @@
 """The work of ``hockeystick run`` with a lazy learner: calibrates it and runs it on a stream.
 
-The result is a plain dictionary (``hockeystick._runs.lazy_plan`` makes its privacy entries), and the actions. A
+The result is a plain dictionary (``hockeystick._runs.online.lazy_plan`` makes its privacy entries), and the actions. A
 simulation also has the learner's loss and regret. A release does not: they are functions of the data that the guarantee
 does not cover.
 """
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick._runs.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
-from hockeystick._runs.lazy_streams import Stream, domain_of
 from hockeystick._runs.ledgers import charging
+from hockeystick._runs.online.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
+from hockeystick._runs.online.lazy_streams import Stream, domain_of
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import ClosedFormSampler, TangentSampler
