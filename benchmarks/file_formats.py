@@ -29,7 +29,7 @@ from hockeystick._pytest.lock_file import Budget, LockFile
 from hockeystick._report.result_reader import read_results
 from hockeystick._runs.calibration import Template
 from hockeystick._runs.distribution_models import numbers_file
-from hockeystick._runs.online.lazy_streams import convex_file, experts_file
+from hockeystick._runs.lazy_streams import convex_file, experts_file
 from hockeystick.accounting import (
     ZCDP,
     AccountantGraph,

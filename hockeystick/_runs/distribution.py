@@ -16,8 +16,7 @@ import numpy.typing as npt
 from attrs import evolve
 
 from hockeystick._runs.distribution_models import Models
-from hockeystick._runs.guarantee_entries import drawn_content
-from hockeystick._runs.online.lazy_plan import printed_content
+from hockeystick._runs.guarantee_entries import drawn_content, printed_content
 from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.learners.common.printed_claims import PrintedGuarantee

@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick._runs.guarantee_entries import drawn_content
-from hockeystick._runs.online.lazy_plan import printed_content
-from hockeystick._runs.online.lazy_streams import federated_file
+from hockeystick._runs.guarantee_entries import drawn_content, printed_content
+from hockeystick._runs.lazy_streams import federated_file
 from hockeystick.accounting import Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import FedStoch, FedSVT

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from hockeystick.accounting.graph.drawing.mermaid import costs
 
 _DELTAS = (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _ALARMS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 41), np.geomspace(1e-4, 0.1, 16)]))
+
+if TYPE_CHECKING:
+    from hockeystick.learners import PrintedGuarantee
 
 Step = Callable[[str], None]
 
@@ -183,3 +186,20 @@ def _certified_curve(guarantee: Guarantee) -> list[list[float]] | None:
     except HockeystickError:
         return None
     return [[float(x), float(y)] for x, y in zip(_ALARMS, misses, strict=True)]
+
+
+def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
+    """Returns a printed guarantee as plain values, or the ``reason`` why there is none."""
+    if printed is None:
+        return {"source": None, "applies": False, "conditions": [], "constants": {}, "reason": reason}
+    conditions = [
+        {"statement": one.statement, "value": one.value, "limit": one.limit, "holds": one.holds}
+        for one in printed.conditions
+    ]
+    return {
+        "source": printed.source,
+        "applies": printed.applies,
+        "conditions": conditions,
+        "constants": dict(printed.constants),
+        "reason": None,
+    }

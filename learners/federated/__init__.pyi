@@ -1,4 +1,5 @@
 from .limited_updates import LimitedUpdates as LimitedUpdates
+from .limited_updates import UpdatesStream as UpdatesStream
 from .lower_bounds import PackingAdversary as PackingAdversary
 from .lower_bounds import federated_regret as federated_regret
 from .lower_bounds import one_select as one_select
@@ -16,6 +17,7 @@ from .one_good_expert.fed_svt import FedSVT as FedSVT
 from .one_good_expert.releases import SVTRelease as SVTRelease
 from .one_good_expert.runs import SVTClient as SVTClient
 from .one_good_expert.runs import SVTRuns as SVTRuns
+from .one_good_expert.svt_stream import SVTStream as SVTStream
 from .rating_losses import Ratings as Ratings
 from .rating_losses import assigned as assigned
 from .rating_losses import read_movielens as read_movielens

@@ -93,9 +93,9 @@ def experts(**given: Any) -> int:
 
 
 def _run(given: dict[str, Any], target: dict[str, Any], progress: Callable[[str], None]) -> tuple[dict[str, Any], Any]:
+    from hockeystick._runs.lazy_streams import experts_dataset, experts_file
     from hockeystick._runs.ledgers import opened
     from hockeystick._runs.online.best_experts import run
-    from hockeystick._runs.online.lazy_streams import experts_dataset, experts_file
 
     name = given["dataset"]
     return run(

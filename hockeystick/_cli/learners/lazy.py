@@ -160,9 +160,9 @@ def lazy_experts(**given: Any) -> int:
         )
 
     def played(progress: Callable[[str], None]) -> Any:
+        from hockeystick._runs.lazy_streams import experts_dataset, experts_file
         from hockeystick._runs.ledgers import opened
         from hockeystick._runs.online.lazy import run_experts
-        from hockeystick._runs.online.lazy_streams import experts_dataset, experts_file
 
         name = given["dataset"]
         return run_experts(
@@ -214,8 +214,8 @@ def lazy_convex(**given: Any) -> int:
         _require_run(given, "dimension", "inverse_temperature", "regularisation", "failure")
 
     def planned() -> Any:
+        from hockeystick._runs.lazy_streams import domain_of
         from hockeystick._runs.online.lazy_plan import convex_of
-        from hockeystick._runs.online.lazy_streams import domain_of
 
         return convex_of(
             domain=domain_of(given["domain"], given["dimension"], given["radius"]),
@@ -225,9 +225,9 @@ def lazy_convex(**given: Any) -> int:
         )
 
     def played(progress: Callable[[str], None]) -> Any:
+        from hockeystick._runs.lazy_streams import convex_dataset, convex_file
         from hockeystick._runs.ledgers import opened
         from hockeystick._runs.online.lazy import run_convex
-        from hockeystick._runs.online.lazy_streams import convex_dataset, convex_file
 
         name = given["dataset"]
         return run_convex(

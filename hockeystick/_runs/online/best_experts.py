@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.lazy_streams import Stream
 from hockeystick._runs.ledgers import charging
-from hockeystick._runs.online.lazy_streams import Stream
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import Choice, choose
 from hockeystick.learners.common.regret_bound import Adversary

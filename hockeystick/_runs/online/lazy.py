@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hockeystick._runs.lazy_streams import Stream, domain_of
 from hockeystick._runs.ledgers import charging
 from hockeystick._runs.online.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
-from hockeystick._runs.online.lazy_streams import Stream, domain_of
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import LazyConvex, LazyExperts
 from hockeystick.learners.lazy import ClosedFormSampler, TangentSampler

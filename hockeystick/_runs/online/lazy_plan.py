@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import evolve
 
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import drawn_content, printed_content
 from hockeystick.accounting import Bracket, Guarantee, InvalidArgumentError
 from hockeystick.learners import Condition, LazyConvex, LazyExperts, PrintedGuarantee
 from hockeystick.learners.lazy import exact_loss, paper_epsilon
@@ -189,23 +189,6 @@ def accounted(
         "assumptions": guarantee.assumptions,
         "parameters": _parameters(learner),
         **drawn_content(guarantee, delta),
-    }
-
-
-def printed_content(printed: PrintedGuarantee | None, reason: str | None) -> dict[str, Any]:
-    """Returns a printed guarantee as plain values, or the ``reason`` why there is none."""
-    if printed is None:
-        return {"source": None, "applies": False, "conditions": [], "constants": {}, "reason": reason}
-    conditions = [
-        {"statement": one.statement, "value": one.value, "limit": one.limit, "holds": one.holds}
-        for one in printed.conditions
-    ]
-    return {
-        "source": printed.source,
-        "applies": printed.applies,
-        "conditions": conditions,
-        "constants": dict(printed.constants),
-        "reason": None,
     }
 
 

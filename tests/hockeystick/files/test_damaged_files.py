@@ -26,7 +26,7 @@ from hockeystick._files.named_callables import load_data
 from hockeystick._files.release_table import read_columns
 from hockeystick._files.symbol_tables import read_records, read_reference
 from hockeystick._runs.distribution_models import numbers_file
-from hockeystick._runs.online.lazy_streams import convex_file, experts_file, federated_file
+from hockeystick._runs.lazy_streams import convex_file, experts_file, federated_file
 from hockeystick.accounting import HockeystickError, InvalidArgumentError
 from hockeystick.accounting.files.records import RecordFile
 from hockeystick.audits.drawing import checkpoint
