@@ -14,8 +14,8 @@ of block i is then a multiset of events with counts, for any n.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-import networkx as nx
 from attrs import evolve, field, frozen
 
 from hockeystick._guess.arguments import guessing_arguments
@@ -40,6 +40,9 @@ from hockeystick.accounting.graph.parts.nodes import (
     View,
     view_named,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 NORMS = ("records", "l1", "l2", "linf")
 
@@ -360,6 +363,8 @@ class AccountantGraph:
 
     def networkx(self) -> nx.DiGraph:
         """Returns a networkx graph with the same nodes, their kinds and values, and an edge for each input."""
+        import networkx as nx
+
         view = nx.DiGraph(adjacency=self.adjacency.value, pinned=self.pinned)
         for node in self.nodes:
             view.add_node(node.name, kind=type(node).__name__.lower(), node=node)

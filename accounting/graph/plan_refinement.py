@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import networkx as nx
 from attrs import evolve
 
 from hockeystick.accounting.errors import GraphError, HockeystickError, UnsupportedEventError
@@ -112,6 +111,8 @@ def _parts(event: PrivacyEvent) -> tuple[tuple[PrivacyEvent, int], ...]:
 
 def _contains(envelopes: Sequence[tuple[PrivacyEvent, int]], events: Sequence[tuple[PrivacyEvent, int]]) -> bool:
     """Returns whether each event has an envelope of its own: whether a flow from events to envelopes covers all."""
+    import networkx as nx
+
     flow = nx.DiGraph()
     flow.add_nodes_from(["from", "to"])
     for i, (_, count) in enumerate(envelopes):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dp_accounting.dp_event import DpEvent
-
 from hockeystick._guess.arguments import guessing
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.calibration import event_of
@@ -11,6 +9,7 @@ from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.engines.best_bound import Bracket
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedAdjacencyError
 from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.events.basic.native_class import native_event_class
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.guarantee import Guarantee
 
@@ -112,7 +111,7 @@ def _relation_of(event: PrivacyEvent) -> Adjacency:
 
 def event_under(what: object, adjacency: Adjacency = Adjacency.ADD_OR_REMOVE_ONE) -> PrivacyEvent:
     """The event of anything that has one."""
-    if isinstance(what, PrivacyEvent) or not isinstance(what, DpEvent):
+    if isinstance(what, PrivacyEvent) or not isinstance(what, native_event_class()):
         return event_of(what, "what")
     from hockeystick.accounting.interop.dp_accounting_events import ADJACENCY, from_dp_event
 

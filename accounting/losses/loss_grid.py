@@ -24,7 +24,7 @@ from collections.abc import Iterator
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
-from scipy import fft, signal
+from scipy import fft
 
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.losses.dominating_pairs import (
@@ -414,6 +414,8 @@ def _runs(good: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 def _profile(pmf: LossPmf, start: int, size: int) -> Array:
     """δ at the losses (start + i)·step, i < size: suffix sums of p·(1 − e^{ε−l})."""
+    from scipy import signal  # slow to import: it brings scipy.stats
+
     p = np.zeros(size)
     offset = pmf.start - start
     p[offset : offset + len(pmf.p)] = pmf.p

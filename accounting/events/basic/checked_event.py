@@ -11,11 +11,11 @@ from typing import Any
 
 import attrs
 import numpy as np
-from dp_accounting import dp_event
 
 from hockeystick.accounting import validate
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.events.basic.native_class import native_event_class
 
 _LIBRARY = __name__.partition(".")[0]
 _COMPARING_BY_FIELDS = (_LIBRARY, "dp_accounting", "builtins")
@@ -48,7 +48,7 @@ def is_boolean(_: object, attribute: attrs.Attribute[bool], value: object) -> No
 
 def _way_out(value: object) -> str:
     """Says how to get an event from ``value``."""
-    if isinstance(value, dp_event.DpEvent):
+    if isinstance(value, native_event_class()):
         return "translate it with hockeystick.accounting.from_dp_event(event), or use hockeystick.Accountant"
     if callable(getattr(value, "guarantee", None)):
         return "use its guarantee: .guarantee().epsilon(delta), or .guarantee().event"

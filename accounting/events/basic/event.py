@@ -24,6 +24,7 @@ from hockeystick._guess.arguments import guessing_arguments
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError, UnsupportedEventError
+from hockeystick.accounting.events.basic.native_class import native_event_class
 from hockeystick.accounting.losses.dominating_pairs import Array as Array  # for the events
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.loss_grid import LossPmf, from_pair
@@ -32,7 +33,7 @@ from hockeystick.accounting.notebook_tables import html_table
 if TYPE_CHECKING:  # dp-accounting is not typed: with its class as a base, every attribute of an event would be Any
     from builtins import object as DpEvent
 else:
-    from dp_accounting.dp_event import DpEvent
+    DpEvent = native_event_class()
 
 
 @frozen

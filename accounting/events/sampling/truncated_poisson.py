@@ -24,7 +24,6 @@ import math
 
 import numpy as np
 from attrs import field, frozen
-from scipy import stats
 
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
@@ -81,6 +80,8 @@ class _Truncated(PrivacyEvent):
 
     def _branches(self) -> Branches:
         """Returns (probability, event) of a sample that is cut, and of one that is not."""
+        from scipy import stats  # slow to import
+
         n, q, b = self.population, self.probability, self.batch
         if q == 0.0 or b == 0:
             return ((0.0, NO_EVENT), (1.0, NO_EVENT))

@@ -25,6 +25,8 @@ from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.experts.multiplicative_weights import log_weights
 
+_FEW = 32  # experts, up to which tables and comparisons are the faster way
+
 
 @frozen(eq=False)
 class Transcripts:
@@ -149,6 +151,15 @@ class LazyChain:
         log_probability: FloatArray = np.minimum(0.0, log_ratio)
         return log_probability
 
+    def _real_keep(self, s: int, x: npt.NDArray[np.integer], y: npt.NDArray[np.integer] | None) -> FloatArray:
+        """Returns e^_log_real_keep; most batches of an audit's streams cost all experts the same."""
+        if not np.ptp(self.batch_losses[s - 1]):
+            x, y = x[:1], None if y is None else y[:1]
+        elif self.experts <= _FEW and y is not None:
+            every = np.arange(self.experts)
+            return np.exp(self._log_real_keep(s, every[:, None], every)).ravel()[x * self.experts + y]
+        return np.exp(self._log_real_keep(s, x, y))
+
     def simulate(self, rng: np.random.Generator, runs: int) -> Transcripts:
         """Draws ``runs`` independent transcripts, vectorised over runs: O(d + runs) per batch.
 
@@ -173,12 +184,12 @@ class LazyChain:
             shadows[0] = y
         for s in range(1, n):
             # Uniforms lie in [0, 1): a keep probability of exactly 1 always keeps.
-            keep = real_coin.random(runs) < np.exp(self._log_real_keep(s, x, y))
-            keep &= fake_coin.random(runs) >= self.fake_switch_probability
-            moved = np.flatnonzero(~keep)
+            switch = real_coin.random(runs) >= self._real_keep(s, x, y)
+            switch |= fake_coin.random(runs) < self.fake_switch_probability
+            moved = np.flatnonzero(switch)
             x[moved] = _draw(weights[s], x_draw, moved.size)
             actions[s] = x
-            switched[s, moved] = True
+            switched[s] = switch
             if y is not None and shadows is not None and refreshed is not None:
                 redrawn = np.flatnonzero(shadow_coin.random(runs) < (self.shadow_probability or 0.0))
                 y[redrawn] = _draw(weights[s], y_draw, redrawn.size)
@@ -200,9 +211,11 @@ def log_likelihood_ratio(
     total = decision_log_likelihood_ratio(transcripts, chain0, chain1, most_draws=most_draws)
     drawn = chain0.log_weights - chain1.log_weights
     for s in np.flatnonzero(np.any(drawn != 0.0, axis=1)):
-        total += np.where(transcripts.switched[:, s], drawn[s][transcripts.actions[:, s]], 0.0)
+        moved = np.flatnonzero(transcripts.switched[:, s])
+        total[moved] += drawn[s][transcripts.actions[moved, s]]
         if transcripts.shadows is not None and transcripts.refreshed is not None:
-            total += np.where(transcripts.refreshed[:, s], drawn[s][transcripts.shadows[:, s]], 0.0)
+            redrawn = np.flatnonzero(transcripts.refreshed[:, s])
+            total[redrawn] += drawn[s][transcripts.shadows[redrawn, s]]
     return total
 
 
@@ -263,5 +276,11 @@ def substreams(rng: np.random.Generator, count: int) -> list[np.random.Generator
 def _draw(weights: FloatArray, rng: np.random.Generator, size: int) -> npt.NDArray[np.intp]:
     """Returns ``size`` draws from ``weights`` (shape (d,), summing to 1 up to rounding) by inverting their sums."""
     sums = np.cumsum(weights)
-    drawn: npt.NDArray[np.intp] = np.searchsorted(sums[:-1], rng.random(size) * sums[-1], side="right")
-    return drawn
+    points = rng.random(size) * sums[-1]
+    if len(sums) > _FEW:
+        found: npt.NDArray[np.intp] = np.searchsorted(sums[:-1], points, side="right")
+        return found
+    drawn = np.zeros(size, np.uint8)  # for few experts comparisons are faster than a search
+    for bound in sums[:-1]:
+        drawn += points >= bound
+    return drawn.astype(np.intp)

@@ -178,3 +178,18 @@ def test_actions_of_a_run_are_constant_within_batches() -> None:
     assert np.array_equal(run.actions, np.repeat(run.transcript.actions[0], 5)[:23])
     assert run.loss == pytest.approx(losses[np.arange(23), run.actions].sum())
     assert run.regret == pytest.approx(run.loss - losses.sum(axis=0).min())
+
+
+@pytest.mark.parametrize("shadow", [None, 0.2])
+@pytest.mark.parametrize("experts", [1, 2, 7])
+def test_tables_and_comparisons_give_the_transcripts_of_the_direct_way(
+    shadow: float | None, experts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = np.random.default_rng(experts).random((12, experts))
+    losses[3:6] = 0.25  # experts that cost the same
+    chain = _chain(losses, 0.7, 0.1, shadow)
+    quick = chain.simulate(np.random.default_rng(5), 300)
+    monkeypatch.setattr("hockeystick.learners.lazy.experts.lazy_chain._FEW", 0)
+    direct = chain.simulate(np.random.default_rng(5), 300)
+    for name in ("actions", "switched", "shadows", "refreshed"):
+        assert np.array_equal(getattr(quick, name), getattr(direct, name))
