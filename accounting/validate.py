@@ -110,6 +110,16 @@ def one_of(name: str, value: object, *choices: _T) -> _T:
     raise InvalidArgumentError(name, value, "is unknown", f"use {', '.join(rest)} or {last}" if rest else f"use {last}")
 
 
+def function(name: str, value: object, remedy: str = "") -> None:
+    """Checks that ``value`` can be called.
+
+    Raises:
+      InvalidArgumentError: it can't.
+    """
+    if not callable(value):
+        raise InvalidArgumentError(name, value, "can't be called", remedy)
+
+
 def text(name: str, value: object, remedy: str = "") -> str:
     """Returns ``value``, a text.
 

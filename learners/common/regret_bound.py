@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import one_of
+from hockeystick.accounting.validate import one_of, real
 
 Adversary = Literal["oblivious", "adaptive", "stochastic"]
 """How losses come about: all fixed in advance; each after the plays before it; or independently from one law."""
@@ -31,9 +31,14 @@ class RegretBound(float):
     most: float
 
     def __new__(cls, value: float, *, most: float, adversary: Adversary) -> RegretBound:
-        """Returns the bound, cut off at ``most``."""
-        found = super().__new__(cls, min(float(value), float(most)))
-        found.adversary, found.most = adversary, most
+        """Returns the bound, cut off at ``most``.
+
+        Raises:
+            InvalidArgumentError: a number is NaN or negative, or there is no such adversary.
+        """
+        top = real("most", most, low=0.0, allow_inf=True)
+        found = super().__new__(cls, min(real("value", value, low=0.0, allow_inf=True), top))
+        found.adversary, found.most = checked_adversary(adversary), top
         return found
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:  # for copies and pickles

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, as_array
+from hockeystick.accounting.validate import array, as_array, boolean, integer
 from hockeystick.learners.common import arguments
 from hockeystick.mechanisms.contract.arguments import zeros
 
@@ -36,7 +36,8 @@ def checked_losses(
         first: The number of the first row, for the error message.
 
     Raises:
-        InvalidArgumentError: wrong shape, NaN, or, unless ``clip``, an entry outside [0, 1].
+        InvalidArgumentError: wrong shape, NaN, or, unless ``clip``, an entry outside [0, 1]; ``rounds``, ``experts`` or
+            ``first`` is not an integer >= 0.
 
     Example:
         >>> checked_losses("losses", [[True, False], [0, 1]], rounds=2, experts=2).tolist()
@@ -44,6 +45,8 @@ def checked_losses(
         >>> checked_losses("losses", [[2.0, 0.5]], rounds=1, experts=2, clip=True).tolist()
         [[1.0, 0.5]]
     """
+    rounds, experts = integer("rounds", rounds, low=0), integer("experts", experts, low=0)
+    first, clip = integer("first", first, low=0), boolean("clip", clip)
     raw = as_array(name, losses, data=True)
     if raw.dtype.kind not in "biuf" or raw.shape != (rounds, experts):
         array(name, losses, ndim=2, shape=(rounds, experts), bools=True, data=True)  # raises, with the reason
@@ -104,10 +107,12 @@ def batch_sums(losses: npt.NDArray[Precision], batch: int) -> npt.NDArray[Precis
         >>> batch_sums(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), 2).tolist()
         [[2.0, 1.0], [0.0, 1.0]]
     """
-    if as_array("losses", losses, data=True).ndim != 2:
+    losses = as_array("losses", losses, data=True)
+    if losses.ndim != 2:
         raise InvalidDataError("losses", losses, "is not a table of rounds and experts")
     rounds, experts = losses.shape
-    whole = rounds // arguments.batch(batch)
+    batch = min(arguments.batch(batch), max(1, rounds))
+    whole = rounds // batch
     # Reshaping is several times as fast as ``np.add.reduceat``.
     sums: npt.NDArray[Precision] = losses[: whole * batch].reshape(whole, batch, experts).sum(axis=1)
     if rounds == whole * batch:

@@ -26,11 +26,13 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting import Guarantee, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, real
+from hockeystick.accounting.validate import array, function, integer, items, real
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 
 State = dict[str, npt.NDArray[np.generic]]
 Result = TypeVar("Result")
+
+_MOST = 10**6  # clients
 
 
 class FederationError(HockeystickError):
@@ -38,7 +40,7 @@ class FederationError(HockeystickError):
 
 
 def _step(value: Sequence[int]) -> tuple[int, ...]:
-    return tuple(integer("step", each) for each in value)
+    return tuple(integer("step", each) for each in items("step", value))
 
 
 def _number(value: object) -> int:
@@ -189,7 +191,12 @@ class Outcome(Generic[Result]):
 
         Args:
             plan: The guarantee of the learner's graph, for a threat model.
+
+        Raises:
+            InvalidArgumentError: ``plan`` is not a guarantee.
         """
+        if not isinstance(plan, Guarantee):
+            raise InvalidArgumentError("plan", plan, "is not a Guarantee", "give that of the learner's graph")
         complete, clients = int(self.answered.all(axis=0).sum()), self.answered.shape[1]
         malformed = len({problem.client for problem in self.problems if problem.reason != "no answer"})
         sentence = (
@@ -212,14 +219,15 @@ def conduct(
     Args:
         server: The generator.
         transport: Brings requests to the clients and their answers back.
-        clients: m; the clients are 0, ..., m - 1.
+        clients: m, at most 10^6; the clients are 0, ..., m - 1.
         least: The number of proper answers that each request needs; at least 1, the default.
         progress: Called with the number of each completed request.
 
     Raises:
         FederationError: fewer than ``least`` clients have answered a request properly. No answer is shown.
-        InvalidArgumentError: ``clients`` is not an integer >= 1, ``least`` is not in 1, ..., m, or the server yields
-            something that is not its next request.
+        InvalidArgumentError: ``clients`` is not an integer in 1, ..., 10^6, ``least`` is not in 1, ..., m, the server
+            is not a generator or yields something that is not its next request, or ``transport`` or ``progress`` can't
+            be called.
 
     Example:
         >>> def server():
@@ -229,7 +237,11 @@ def conduct(
         >>> outcome.result, [problem.reason for problem in outcome.problems], outcome.communication
         ([2.0], ['wrong type', 'no answer'], Communication(up=2, down=0))
     """
-    m = integer("clients", clients, low=1)
+    if not isinstance(server, Generator):
+        raise InvalidArgumentError("server", server, "is not a generator", "see the example of conduct")
+    for name, given in (("transport", transport), ("progress", len if progress is None else progress)):
+        function(name, given, "see the example of conduct")
+    m = integer("clients", clients, low=1, high=_MOST)
     least = integer("least", least, low=1, high=m)
     waiting: list[list[Request]] = [[] for _ in range(m)]
     up = down = 0

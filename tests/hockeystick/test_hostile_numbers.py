@@ -7,6 +7,7 @@ into the targets of their calibrations. Warnings are errors here.
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import math
 from collections.abc import Iterator
@@ -109,6 +110,61 @@ def test_every_target_of_a_calibration_is_checked(name: str) -> None:
                 continue  # some are targets that are fair, and take long
             if (what := outcome(lambda: make(**(needed | {argument: odd})))) is not None:
                 wrong.append(f"{argument}={type(odd).__name__}: {what}")
+    assert not wrong, "\n".join(dict.fromkeys(wrong))
+
+
+# --- arguments of public examples ------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Stands for a class or function in its example, and keeps the calls of it and of its class methods."""
+
+    def __init__(self, what: Any, calls: list[Any]) -> None:
+        self.what, self.calls = what, calls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append((self.what, inspect.signature(self.what).bind(*args, **kwargs)))
+        return self.what(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.what, name)
+        return Recorder(found, self.calls) if callable(found) else found
+
+
+SWEPT = (learners.smoothed, learners.experts, learners.network)
+# An oracle is asked up to ``most_calls`` times, which takes minutes; the errors of an Enum are Python's.
+LEFT_OUT = {"oracle_cover", "ThreatModel"}
+EXAMPLES = sorted({name for part in SWEPT for name in part.__all__} - LEFT_OUT | {"RegretBound"})
+
+
+def example_calls(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+    part = next(part for part in (*SWEPT, learners) if name in part.__all__)
+    calls: list[Any] = []
+    what = getattr(part, name)
+    recorder = Recorder(what, calls)
+    for module in (*SWEPT, learners):
+        if name in module.__all__:
+            monkeypatch.setattr(module, name, recorder)
+    for test in doctest.DocTestFinder(recurse=False).find(what, name):
+        test.globs[name] = recorder
+        for example in test.examples:
+            exec(example.source, test.globs)
+    return calls
+
+
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_argument_of_an_example_is_checked(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    wrong = []
+    for function, call in example_calls(monkeypatch, name)[:2]:
+        parameters = inspect.signature(function).parameters
+        for argument in (each for each in call.arguments if parameters[each].kind != inspect.Parameter.VAR_POSITIONAL):
+            for odd in (*HOSTILE, {1, 2}, {"a": 1}, np.array([]), np.zeros((2, 3, 2)), np.array([0.5, np.nan]), "abc"):
+                changed = inspect.signature(function).bind(*call.args, **call.kwargs)
+                changed.arguments[argument] = odd
+                if (what := outcome(lambda: function(*changed.args, **changed.kwargs))) is not None:
+                    wrong.append(f"{argument}={type(odd).__name__}: {what}")
     assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 

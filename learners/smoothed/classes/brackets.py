@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.accounting.validate import integer, items
+from hockeystick.accounting.validate import function, integer, items, one_of
 from hockeystick.learners.smoothed.classes.concept_class import Brackets, ConceptClass
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, extended
 
@@ -103,9 +103,8 @@ def k_fold(brackets: Brackets, k: int, *, rule: Literal["intersection", "union"]
         >>> k_fold(Thresholds().brackets(0.25, UniformCube(1)), 3, rule="union").count
         64
     """
-    if rule not in ("intersection", "union"):
-        raise InvalidArgumentError("rule", rule, "is not a k-fold rule", 'use "intersection" or "union"')
-    return ComposedBrackets(rule, (brackets,) * integer("k", k, low=1))
+    one_of("rule", rule, "intersection", "union")
+    return ComposedBrackets(rule, (brackets,) * integer("k", k, low=1, high=2**16))
 
 
 def pull_back(brackets: Brackets, embedding: Embedding) -> Brackets:
@@ -138,6 +137,9 @@ def push_forward(measure: ListedMeasure, embedding: Embedding) -> ListedMeasure:
         >>> push_forward(ListedMeasure([-1.0, 0.0, 1.0]), abs).cdf(0, [0.0, 1.0]).round(3).tolist()
         [0.333, 1.0]
     """
+    if not isinstance(measure, ListedMeasure):
+        raise InvalidArgumentError("measure", measure, "is not a ListedMeasure")
+    function("embedding", embedding, "give a function of points (n, d)")
     return ListedMeasure(embedding(measure.points), measure.masses)
 
 

@@ -16,11 +16,19 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items
+from hockeystick.accounting.validate import array, boolean, integer, items
 from hockeystick.learners.common import arguments
+from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 _MOST_POINTS = 2**52  # of one axis of a grid: neighbours j/(N-1) are then different floats
 _MOST_COMPARISONS = 2**24  # of boxes with points, at once
+
+
+def _points(n: object, dimension: int) -> int:
+    """Returns the number of points of a sample, whose array is not too large."""
+    count = integer("n", n, low=0)
+    array_length("n", n, count * dimension)
+    return count
 
 
 def extended(name: str, value: object) -> FloatArray:
@@ -172,7 +180,7 @@ class UniformCube(BaseMeasure):
         return UniformCube(1, self.low, self.high)
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        return rng.uniform(self.low, self.high, (integer("n", n, low=0), self.dimension))
+        return generator(rng).uniform(self.low, self.high, (_points(n, self.dimension), self.dimension))
 
     def cdf(self, axis: int, x: npt.ArrayLike, *, left: bool = False) -> FloatArray:
         self._axis(axis)
@@ -229,7 +237,7 @@ class UniformGrid(BaseMeasure):
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         last = np.array(self.sizes) - 1
-        drawn = rng.integers(0, last, (integer("n", n, low=0), self.dimension), endpoint=True)
+        drawn = generator(rng).integers(0, last, (_points(n, self.dimension), self.dimension), endpoint=True)
         points: FloatArray = drawn / np.maximum(last, 1)
         return points
 
@@ -243,7 +251,7 @@ class UniformGrid(BaseMeasure):
         """Returns the number of points of an axis that are <= x, or < x with ``left``, exact."""
         size = self.sizes[self._axis(axis)]
         spots, last = extended("x", x), max(size - 1, 1)
-        before = np.less if left else np.less_equal
+        before = np.less if boolean("left", left) else np.less_equal
         at: FloatArray = np.floor(np.clip(spots, -1.0, 2.0) * last)  # off by at most one, by rounding
         at = np.where(before((at + 1.0) / last, spots), at + 1.0, at)
         at = np.where(before(at / last, spots), at, at - 1.0)
@@ -327,12 +335,13 @@ class ListedMeasure(BaseMeasure):
         return values, masses
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        drawn: FloatArray = self.points[rng.choice(len(self.points), integer("n", n, low=0), p=self.masses)]
+        count = _points(n, self.dimension)
+        drawn: FloatArray = self.points[generator(rng).choice(len(self.points), count, p=self.masses)]
         return drawn
 
     def cdf(self, axis: int, x: npt.ArrayLike, *, left: bool = False) -> FloatArray:
         values, _, reached = self._axes[self._axis(axis)]
-        before = np.searchsorted(values, extended("x", x), side="left" if left else "right")
+        before = np.searchsorted(values, extended("x", x), side="left" if boolean("left", left) else "right")
         return np.concatenate([[0.0], reached])[before]
 
     def quantile(self, axis: int, p: npt.ArrayLike) -> FloatArray:

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting.validate import boolean, integer
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import (
     BaseMeasure,
@@ -113,7 +113,7 @@ class PublicColumn:
         if self.points is None:
             return np.where(np.abs(found) < np.finfo(float).max, found, np.copysign(np.inf, found))
         grid, last = UniformGrid(self.points), self.points - 1
-        steps = grid.below(0, found) - 1.0 if upper else grid.below(0, found, left=True)
+        steps = grid.below(0, found) - 1.0 if boolean("upper", upper) else grid.below(0, found, left=True)
         inside = np.minimum(self.low + (self.high - self.low) * steps / last, self.high)
         return np.where(steps < 0.0, -np.inf, np.where(steps > last, np.inf, inside))
 

@@ -20,10 +20,10 @@ from scipy import optimize, sparse
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError, NumericalError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, probability
+from hockeystick.accounting.validate import array, as_array, function, integer, probability
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, checked_masses, points_of
-from hockeystick.mechanisms.contract.arguments import generator
+from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 ROUNDING = 1e-12  # relative, between a stated and a computed smoothness
 
@@ -121,7 +121,7 @@ class WindowLaw(SmoothLaw):
         return self.width
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        starts = _each(self.starts, integer("n", n, low=0))
+        starts = _each(self.starts, array_length("n", n))
         uniform = 1.0 - generator(rng).random(n)  # in (0, 1]
         return _at_quantiles(self.measure, self.axis, starts + self.width * uniform, rng, n)
 
@@ -162,7 +162,7 @@ class CellLaw(SmoothLaw):
 
     @chosen.validator
     def _chosen_are_cells(self, _: object, value: object) -> None:
-        rows = array("chosen", np.atleast_2d(np.asarray(value)), ndim=2, low=0, high=self.cells - 1)
+        rows = array("chosen", np.atleast_2d(as_array("chosen", value)), ndim=2, low=0, high=self.cells - 1)
         ordered = np.sort(rows, axis=1)
         if not rows.shape[1] or (np.diff(ordered, axis=1) < 1).any() or (rows != np.floor(rows)).any():
             raise InvalidArgumentError("chosen", value, "is empty or names a cell twice", "give distinct cells")
@@ -182,7 +182,7 @@ class CellLaw(SmoothLaw):
         return int(np.atleast_2d(self.chosen).shape[1]) / self.cells
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        rows = _each(np.atleast_2d(self.chosen).astype(float), integer("n", n, low=0))
+        rows = _each(np.atleast_2d(self.chosen).astype(float), array_length("n", n))
         which = generator(rng).integers(0, rows.shape[1], n)
         uniform = 1.0 - rng.random(n)
         quantiles = (rows[np.arange(n), which] + uniform) / self.cells
@@ -223,13 +223,14 @@ class PiecewiseLaw(SmoothLaw):
         return 1.0 / (len(self.masses) * float(self.masses.max()))
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        count = integer("n", n, low=0)
+        count = array_length("n", n)
         cell = generator(rng).choice(len(self.masses), count, p=self.masses)
         return _at_quantiles(self.measure, self.axis, (cell + 1.0 - rng.random(count)) / len(self.masses), rng, count)
 
 
 def _checks(value: object) -> int:
-    return integer("checks", value, low=1)
+    count = integer("checks", value, low=1)
+    return array_length("checks", value, count)
 
 
 @frozen(eq=False)
@@ -264,6 +265,7 @@ class AcceptedLaw(SmoothLaw):
     checks: int = field(default=200_000, converter=_checks, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
+        function("accept", self.accept, "give a function of points (n, d)")
         mean = float(self._chances(self.measure.sample(self.rng, self.checks)).mean())
         error = math.sqrt(math.log(1e9) / (2.0 * self.checks))
         if mean - error < self.sigma or mean < _LEAST_ACCEPTANCE:
@@ -276,7 +278,7 @@ class AcceptedLaw(SmoothLaw):
         return self.sigma
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
-        wanted, found = integer("n", n, low=0), [np.empty((0, self.measure.dimension))]
+        wanted, found = array_length("n", n), [np.empty((0, self.measure.dimension))]
         missing = wanted
         while missing > 0:
             spots = self.measure.sample(generator(rng), 2 * missing + 16)
@@ -326,7 +328,7 @@ def threshold_chi(points: npt.ArrayLike, measure: BaseMeasure, sigma: float) -> 
         (0.005, 0.5)
     """
     records = points_of("points", points, 1)[:, 0]
-    if measure.dimension != 1 or not len(records):
+    if _base(measure).dimension != 1 or not len(records):
         raise InvalidDataError(
             "points", points, "are empty, or the measure is not on the line", "give at least one record"
         )

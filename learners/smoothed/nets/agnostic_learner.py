@@ -188,6 +188,8 @@ class AgnosticLearner:
     def learned(self, places: IntArray) -> FloatArray:
         """Returns the predicates (runs, p) of least error on nets (runs, m); post-processing of released nets."""
         errors, witnesses = self.net.concepts.labelings(self.net.domain)
-        counts = np.zeros((len(places), len(self.net.domain)))
+        top = len(self.net.domain) - 1
+        places = array("places", places, ndim=2, low=0, high=top, dtype=np.int64)
+        counts = np.zeros((len(places), top + 1))
         np.add.at(counts, (np.arange(len(places))[:, None], places), 1.0)
         return np.asarray(witnesses[np.argmin(counts @ errors.T, axis=1)])

@@ -21,7 +21,7 @@ import math
 from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import boolean, integer, probability, real
+from hockeystick.accounting.validate import MOST, boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 
 _MOST_POINTS = 10**6  # of a planned sub-domain
@@ -39,7 +39,7 @@ def labelled_smoothness(sigma: float) -> float:
 
 def domain_size(accepted: int, sigma: float) -> int:
     """Returns M = ceil(4 k/σ), the number of points that contain k draws of a σ-smooth law, see ``shortfall``."""
-    points = 4 * integer("accepted", accepted, low=1) / arguments.sigma(sigma)
+    points = 4 * integer("accepted", accepted, low=1, high=MOST) / arguments.sigma(sigma)
     if math.isinf(points):
         raise InvalidArgumentError("sigma", sigma, "needs more points than a float can count", "use a larger sigma")
     return math.ceil(points)
@@ -47,7 +47,7 @@ def domain_size(accepted: int, sigma: float) -> int:
 
 def shortfall(accepted: int) -> float:
     """Returns e^(-9 k/8), a bound on the probability that ceil(4 k/σ) points contain fewer than k draws of the law."""
-    return math.exp(-9.0 * integer("accepted", accepted, low=1) / 8.0)
+    return math.exp(-9.0 * integer("accepted", accepted, low=1, high=MOST) / 8.0)
 
 
 def log_growth(vc_dimension: int, points: int) -> float:

@@ -35,7 +35,7 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, real
+from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.mechanisms.contract.arguments import generator, run_count
 from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
@@ -153,6 +153,8 @@ class ThresholdNet:
     def scores(self, places: npt.ArrayLike) -> IntArray:
         """Returns the scores, shape (..), of multisets of places, shape (.., m), each sorted."""
         given = array("places", places, low=0, high=len(self.domain) - 1).astype(np.int64) + 1
+        if given.shape[-1:] != (self.size,):
+            raise InvalidArgumentError("places", given.shape, f"is not a shape (.., {self.size})")
         edge = (*given.shape[:-1], 1)
         padded = np.concatenate((np.zeros(edge, np.int64), given, np.full(edge, len(self.domain) + 1)), axis=-1)
         left, right = padded[..., :-1], padded[..., 1:]
@@ -163,7 +165,7 @@ class ThresholdNet:
 
     def count(self, score: int) -> int:
         """Returns the exact number of multisets of a score of at most ``score``."""
-        return count_multisets(*self._windows(score))
+        return count_multisets(*self._windows(integer("score", score, low=0, high=len(self.data) * self.size)))
 
     @property
     def least_score(self) -> int:

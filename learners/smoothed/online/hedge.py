@@ -183,6 +183,9 @@ class CellHedge:
 
     def update(self, x: float, label: bool) -> None:
         """Learns from one example."""
+        learned = as_array("label", label, data=True)
+        if learned.dtype != np.bool_ or learned.ndim:
+            raise InvalidDataError("label", label, "is not a bool")
         share = float(self.measure.cdf(0, real("x", x, data=True)))
         place = bisect.bisect_left(self._edges, share)
         if self._edges[place] != share:

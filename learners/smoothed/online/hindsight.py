@@ -15,7 +15,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, checked_class
 from hockeystick.learners.smoothed.classes.halfspaces.halfspaces import Halfspaces
 
 _MOST_ROWS = 1024  # distinct coordinates on an axis, for rectangles; the cost is cubic
@@ -44,6 +44,7 @@ def least_errors(concepts: ConceptClass, points: npt.ArrayLike, labels: npt.Arra
         >>> least_errors(Thresholds(), points, labels).tolist(), least_errors(Intervals(), points, labels).tolist()
         ([1], [1])
     """
+    checked_class(concepts)
     marks = as_array("labels", labels, data=True)
     if marks.dtype != np.bool_:
         raise InvalidDataError("labels", labels, "are not bools")

@@ -214,6 +214,8 @@ def play(
         InvalidArgumentError: a law that is less smooth than stated, labels that are not bools, or the same generator
             twice.
     """
+    if not isinstance(adversary, SmoothAdversary):
+        raise InvalidArgumentError("adversary", adversary, "is not a SmoothAdversary")
     rounds, runs = arguments.rounds(rounds), run_count(runs)
     if generator(secret) is generator(nature):
         raise InvalidArgumentError("nature", nature, "is the learner's generator", "give the adversary another one")

@@ -368,6 +368,8 @@ class OnlinePlayer:
         self._start(learner)
 
     def _start(self, learner: SmoothedOnline) -> None:
+        if not isinstance(learner, SmoothedOnline):
+            raise InvalidArgumentError("learner", learner, "is not a SmoothedOnline", "use its method player(rng)")
         self.learner = learner
         self._left, self._drawn, self._rate = learner.rounds, -1, learner.rate
         self._tree: ThresholdTree | None = None

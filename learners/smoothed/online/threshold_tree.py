@@ -19,6 +19,7 @@ from scipy import special
 
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
+from hockeystick.mechanisms.contract.arguments import array_length
 
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 LARGEST_FACTOR = 500.0  # of one tilt, on the logarithmic scale: its exponential is a float
@@ -26,6 +27,7 @@ LARGEST_FACTOR = 500.0  # of one tilt, on the logarithmic scale: its exponential
 
 def _even_odds(size: int) -> tuple[int, FloatArray]:
     """Returns the depth of the tree, and the log-odds of equal weights on ``size`` leaves, 0 on the others."""
+    array_length("size", size, 2 * size)
     depth = (size - 1).bit_length()
     leaves = 1 << depth
     odds = np.zeros(max(1, leaves))
@@ -173,6 +175,7 @@ class ThresholdForest:
     def __init__(self, size: int, runs: int) -> None:
         self.size, self.runs = integer("size", size, low=1), integer("runs", runs, low=1)
         self._depth, odds = _even_odds(self.size)
+        array_length("runs", runs, self.runs * len(odds))
         self._leaves = 1 << self._depth
         self._odds = np.tile(odds, (self.runs, 1))
         self._flat = self._odds.reshape(-1)

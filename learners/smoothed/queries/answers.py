@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidDataError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.smoothed.queries.cells import QueryCells
 from hockeystick.learners.smoothed.queries.error_bounds import ErrorBound
@@ -114,6 +114,8 @@ def private_report(
         >>> private_report(learner.run(data, np.random.default_rng(0)), data).max_error < 0.15
         True
     """
+    if not isinstance(found, PrivateAnswers):
+        raise InvalidArgumentError("found", found, "is not a PrivateAnswers", "give what run or release returned")
     cells = found.cells
     truth = cells.answers(checked_counts(cells, records, found.records)) / found.records
     cover = float(np.abs(cells.answers(found.weights) - truth).max())

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure, UniformGrid
 from hockeystick.learners.smoothed.queries.cells import QueryCells, check_signed
+from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 _MOST = 2**24  # numbers in a table
 
@@ -93,6 +93,8 @@ class BoxCells(QueryCells):
 
     @masses.default
     def _masses(self) -> FloatArray:
+        if not isinstance(self.axes, tuple) or not all(isinstance(cuts, AxisCuts) for cuts in self.axes):
+            raise InvalidArgumentError("axes", self.axes, "are not cuts of axes", "use BoxCells.of(cover)")
         table = np.ones(())
         for cuts in self.axes:
             table = np.multiply.outer(table, np.diff(cuts.edges))
@@ -158,7 +160,7 @@ class BoxCells(QueryCells):
         return np.bincount(np.ravel_multi_index(cells, self.shape), minlength=len(self.masses))
 
     def answers(self, weights: npt.ArrayLike) -> FloatArray:
-        table = array("weights", weights)
+        table = self.checked_weights(weights)
         return self._valued(self._sums(table, self.first, self.stop), table.sum(axis=-1, keepdims=True))
 
     def inside(self, query: npt.ArrayLike) -> FloatArray:
@@ -167,7 +169,7 @@ class BoxCells(QueryCells):
         for axis, size in enumerate(self.shape):
             cell = np.arange(size)
             holds = (cell >= self.first[index, axis, None]) & (cell < self.stop[index, axis, None])
-            found = (found[..., None] * holds[..., None, :]).reshape(*index.shape, -1)
+            found = (found[..., None] * holds[..., None, :]).reshape(*index.shape, found.shape[-1] * size)
         return self._valued(found, 1.0)
 
     def nearest(self, parameters: npt.ArrayLike) -> IntArray:
@@ -182,15 +184,17 @@ class BoxCells(QueryCells):
 
     def empirical(self, parameters: npt.ArrayLike, records: npt.ArrayLike) -> FloatArray:
         rows, points = self.cover.concepts.checked_parameters(parameters), self.cover.concepts.checked_points(records)
+        if not len(points):
+            raise InvalidDataError("records", records, "holds no record")
         step = max(1, _MOST // max(1, len(points)))
         shares = [
             self.cover.concepts.predict(rows[i : i + step], points).mean(axis=1) for i in range(0, len(rows), step)
         ]
-        return self._valued(np.concatenate(shares), 1.0)
+        return self._valued(np.concatenate([np.empty(0), *shares]), 1.0)
 
     def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> FloatArray:
         law = self.law(weights)
-        chosen = rng.choice(len(law), integer("m", m, low=0), p=law)
+        chosen = generator(rng).choice(len(law), array_length("m", m), p=law)
         columns = []
         for i, (cuts, cell) in enumerate(zip(self.axes, np.unravel_index(chosen, self.shape), strict=True)):
             edges = cuts.edges

@@ -19,9 +19,10 @@ from attrs import field, frozen
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.accounting.validate import array, boolean, integer
+from hockeystick.accounting.validate import array, boolean
 from hockeystick.learners.smoothed.classes.concept_class import Cover
 from hockeystick.learners.smoothed.measures.base_measure import ListedMeasure, checked_masses
+from hockeystick.mechanisms.contract.arguments import array_length, generator
 
 _GRID = 2.0**20  # values of a matrix are multiples of 1/_GRID, so that sums over records are exact
 _MOST = 2**24  # numbers in a temporary table
@@ -107,6 +108,13 @@ class QueryCells(ABC):
             InvalidArgumentError: negative weights, another shape, or a sum other than 1.
         """
         return checked_masses("weights", weights, len(self.masses))
+
+    def checked_weights(self, weights: npt.ArrayLike) -> FloatArray:
+        """Returns weights of the cells, one for each on the last axis."""
+        found = array("weights", weights)
+        if found.shape[-1:] != self.masses.shape:
+            raise InvalidArgumentError("weights", found.shape, f"is not a shape (.., {len(self.masses)})")
+        return found
 
     def checked_indices(self, query: npt.ArrayLike) -> IntArray:
         """Returns indices of queries, checked."""
@@ -213,7 +221,7 @@ class MatrixCells(QueryCells):
         return np.bincount(self._cells(records), minlength=len(self.masses))
 
     def answers(self, weights: npt.ArrayLike) -> FloatArray:
-        return np.asarray(array("weights", weights) @ self.matrix.T)
+        return np.asarray(self.checked_weights(weights) @ self.matrix.T)
 
     def inside(self, query: npt.ArrayLike) -> FloatArray:
         return np.asarray(self.matrix[self.checked_indices(query)])
@@ -235,11 +243,13 @@ class MatrixCells(QueryCells):
 
     def empirical(self, parameters: npt.ArrayLike, records: npt.ArrayLike) -> FloatArray:
         counts = self.counts(records)
+        if not counts.any():
+            raise InvalidDataError("records", records, "holds no record")
         return np.asarray(self._values(parameters) @ counts / counts.sum())
 
     def sample(self, weights: npt.ArrayLike, rng: np.random.Generator, m: int) -> npt.NDArray[np.generic]:
         law = self.law(weights)
-        chosen = rng.choice(len(law), integer("m", m, low=0), p=law)
+        chosen = generator(rng).choice(len(law), array_length("m", m), p=law)
         return chosen if self.cover is None else self._points()[chosen]
 
     def _points(self) -> FloatArray:

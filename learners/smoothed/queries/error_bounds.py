@@ -20,7 +20,7 @@ from typing import Literal
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.accounting.validate import integer, probability, real
+from hockeystick.accounting.validate import boolean, integer, probability, real
 from hockeystick.learners.common import arguments
 
 Step = Literal["paper", "hoeffding"]
@@ -141,7 +141,8 @@ def cover_gamma(*, records: int, sigma: float, width: float = 1.0, project: bool
         InvalidArgumentError: an argument outside its domain.
     """
     n, s = integer("records", records, low=1), arguments.sigma(sigma)
-    return min(1.0, s / (n * real("width", width, low=0.0, low_open=True) * (2.0 if project else 1.0)))
+    twice = 2.0 if boolean("project", project) else 1.0
+    return min(1.0, s / (n * real("width", width, low=0.0, low_open=True) * twice))
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------

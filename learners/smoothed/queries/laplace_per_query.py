@@ -65,7 +65,7 @@ class LaplacePerQuery:
             InvalidArgumentError: an argument outside its domain.
         """
         target, allowed = target_epsilon(epsilon), probability("delta", delta)
-        guess = cells.queries * cells.width / target
+        guess = cls(cells=cells, records=records, scale=1.0).cells.queries * cells.width / target
 
         def event(scale: float) -> PrivacyEvent:
             return cls(cells=cells, records=records, scale=scale).event()

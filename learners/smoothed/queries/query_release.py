@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, one_of, probability, real
+from hockeystick.accounting.validate import array, boolean, integer, items, one_of, probability, real
 from hockeystick.learners.smoothed.classes.boxes.intervals import Intervals, Thresholds
 from hockeystick.learners.smoothed.classes.boxes.rectangles import Rectangles
 from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover
@@ -145,6 +145,7 @@ class QueryRelease:
         concepts, measure = _class(queries, known), _measure(known)
         chance = probability("failure", failure, open=True)
         most = integer("largest_cover", largest_cover, low=_LEAST_COVER)
+        boolean("vacuous", vacuous)
         least = cover_gamma(records=records, sigma=sigma, project=project)
 
         def built(cover: Cover) -> QueryRelease:

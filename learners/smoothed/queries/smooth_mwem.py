@@ -25,7 +25,7 @@ from scipy.special import log_softmax
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.accounting.validate import array, boolean, integer, one_of, probability, real
+from hockeystick.accounting.validate import array, boolean, function, integer, one_of, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.smoothed.queries.answers import PrivateAnswers, Transcripts, checked_counts
 from hockeystick.learners.smoothed.queries.cells import QueryCells
@@ -228,6 +228,7 @@ class SmoothMWEM:
             rng: The generator of the noise.
             progress: Called after each round with the number of finished rounds and R, and nothing else.
         """
+        function("progress", len if progress is None else progress)
         found = Transcripts(np.empty((1, self.rounds), dtype=np.int64), np.empty((1, self.rounds)))
         self._played(self.cells.answers(self.counts(records)), generator(rng), found, progress)
         return self.answers(found, simulated=True)
@@ -250,6 +251,7 @@ class SmoothMWEM:
         Raises:
             InvalidArgumentError: n is too large for exact sums (2^33 for queries of range 1).
         """
+        function("progress", len if progress is None else progress)  # before anything is charged
         sums, source = self.cells.answers(self.counts(records)), check_noise(noise)
         largest = max(abs(self.cells.low), abs(self.cells.low + self.cells.width))
         if self.records * largest * _GRID > _EXACT:

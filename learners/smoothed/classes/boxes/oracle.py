@@ -24,9 +24,9 @@ from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray, IntArray
-from hockeystick.accounting.validate import integer, probability
+from hockeystick.accounting.validate import boolean, integer, probability
 from hockeystick.learners.smoothed.classes.boxes.intervals import Thresholds
-from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_scale
+from hockeystick.learners.smoothed.classes.concept_class import ConceptClass, Cover, checked_class, checked_scale
 from hockeystick.learners.smoothed.measures.base_measure import BaseMeasure
 
 _MOST_CALLS = 1_000_000
@@ -101,11 +101,8 @@ def oracle_cover(
         >>> found.cover.size, found.tree.calls, round(found.cover.failure_probability, 5)
         (51, 1275, 0.00073)
     """
-    if not isinstance(concepts, ConceptClass):
-        raise InvalidArgumentError(
-            "concepts", concepts, "is not a ConceptClass", "use Thresholds(), Intervals() or another one"
-        )
-    gamma, measure = checked_scale("gamma", gamma), concepts.checked_measure(measure)
+    gamma, measure = checked_scale("gamma", gamma), checked_class(concepts).checked_measure(measure)
+    most_calls, thin = integer("most_calls", most_calls, low=1), boolean("thin", thin)
     if samples is None:
         count = sample_size(concepts, gamma, failure_probability=failure_probability, thin=thin)
     else:
@@ -138,7 +135,7 @@ def oracle_tree(concepts: ConceptClass, points: npt.ArrayLike, *, most_calls: in
         >>> tree.nodes, tree.labels.tolist()
         ((1, 2, 3), [[False, False], [False, True], [True, True]])
     """
-    spots, most_calls = concepts.checked_points(points), integer("most_calls", most_calls, low=1)
+    spots, most_calls = checked_class(concepts).checked_points(points), integer("most_calls", most_calls, low=1)
     m, calls = len(spots), 0
 
     def consult(wanted: BoolArray) -> tuple[FloatArray, BoolArray] | None:
