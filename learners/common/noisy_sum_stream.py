@@ -22,6 +22,8 @@ from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
 
+_CELLS = 1 << 18  # numbers of a stream that are added at a time
+
 
 @frozen(eq=False)
 class Coins:
@@ -188,10 +190,12 @@ def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
     first = np.asarray(stream._action)
     found = np.empty((stream._learner.rounds, *first.shape), first.dtype)
     found[0] = first
-    for rows in blocks:
-        at = stream.round + 1
-        actions = stream._extend(rows)
-        found[at : at + len(actions)] = actions
+    step = max(1, _CELLS // stream._learner._entries)
+    for block in blocks:
+        for rows in np.split(block, range(step, len(block), step)):
+            at = stream.round + 1
+            actions = stream._extend(rows)
+            found[at : at + len(actions)] = actions
     return found
 
 

@@ -26,6 +26,7 @@ from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.experts.expert_losses import checked_losses
 
 _PIECE_BYTES = 1 << 26  # size of the pieces in which an array is read
+_PART_CELLS = 1 << 19  # losses that are converted to double precision at a time
 _ROOM_BYTES = 1 << 24  # size of the memory for sums
 _BLOCK_BYTES = 1 << 21  # size of the blocks that are added up and then checked in the cache
 _FEW_BYTES = 1 << 20  # sums of smaller blocks are written, side by side with others
@@ -167,6 +168,33 @@ def checked_rows(losses: object, *, rounds: int, experts: int, clip: bool = Fals
         for _ in batches():
             pass
     return (block.sums for block in batches())
+
+
+def exact_batch_sums(
+    losses: object, *, rounds: int, experts: int, batch: int = 1, clip: bool = False
+) -> Iterator[FloatArray]:
+    """Yields the sums of consecutive batches in double precision, shape ``(n, experts)``, a few at a time.
+
+    Raises:
+        InvalidArgumentError: as for ``loss_batches``.
+    """
+    begun, inside = np.zeros((1, experts)), 0  # the sum of an unfinished batch, and its number of rounds
+    step = max(1, _PART_CELLS // experts)
+    for block in checked_rows(losses, rounds=rounds, experts=experts, clip=clip):
+        for part in np.split(block, range(step, len(block), step)):
+            rows = np.asarray(part, dtype=np.float64)
+            if inside:
+                first, rows = np.split(rows, [batch - inside])
+                begun, inside = begun + first.sum(axis=0), (inside + len(first)) % batch
+                if not inside:
+                    yield begun
+            whole = len(rows) // batch * batch
+            if whole:
+                yield rows[:whole].reshape(-1, batch, experts).sum(axis=1)
+            if len(rows) > whole:
+                begun, inside = rows[whole:].sum(axis=0, keepdims=True), len(rows) - whole
+    if inside:
+        yield begun
 
 
 def column_sums(rows: Sums) -> FloatArray:

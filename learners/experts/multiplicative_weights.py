@@ -5,17 +5,19 @@ batches. Drawing a fresh expert from it for every batch is Hedge (Freund & Schap
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.online_learner import METHODS, OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
+from hockeystick.learners.experts.batches import exact_batch_sums
+from hockeystick.learners.experts.expert_losses import TakesLosses
 
 
 def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
@@ -35,9 +37,14 @@ def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
     return normalised
 
 
-def expected_loss(batch_losses: FloatArray, learning_rate: float) -> float:
-    """Returns the exact expected total loss of drawing one expert per batch from the measure before it."""
-    return float(np.sum(np.exp(log_weights(batch_losses, learning_rate)) * batch_losses))
+def expected_regret(batches: Iterable[FloatArray], learning_rate: float) -> float:
+    """Returns the exact expected regret of drawing one expert per batch, from the batches' sums in blocks."""
+    lost, before = 0.0, np.zeros(1)
+    for sums in batches:
+        after = before + np.cumsum(sums, axis=0)
+        laws = softmax(-learning_rate * (after - sums), axis=1)
+        lost, before = lost + float(np.einsum("sd,sd->", laws, sums)), after[-1]
+    return lost - float(before.min())
 
 
 def regret_bound(*, rounds: int, experts: int, batch: int, learning_rate: float) -> float:
@@ -81,10 +88,14 @@ class MultiplicativeWeights(TakesLosses, OnlineLearner):
         """sqrt(8 ln(d) / T)."""
         return best_learning_rate(rounds=self.rounds, experts=self.experts)
 
-    def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Returns the exact expected regret against the best single expert, for losses of shape (rounds, experts)."""
-        stream = self._stream(losses)
-        return expected_loss(stream, self.learning_rate) - regret_floor(stream)[1]
+    def expected_regret(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> float:
+        """Returns the exact expected regret against the best single expert.
+
+        Args:
+            losses: Shape (rounds, experts): an array, possibly memory-mapped, or an iterable of blocks of rows.
+        """
+        shape = {"rounds": self.rounds, "experts": self.experts}
+        return expected_regret(exact_batch_sums(losses, **shape, clip=self.clip), self.learning_rate)
 
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns the worst-case expected regret, sqrt(T ln(d) / 2), against every adversary."""

@@ -11,7 +11,7 @@ their places).
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -26,8 +26,8 @@ from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.experts.batches import checked_rows
-from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
+from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
+from hockeystick.learners.experts.expert_losses import TakesLosses
 from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.learners.lazy.comparators.prefix_sums import (
     PrefixSums,
@@ -288,36 +288,40 @@ class TreeExperts(TakesLosses, OnlineLearner):
         Raises:
             InvalidArgumentError: bad losses, or a learning rate: Hedge's law on noisy sums has no closed form.
         """
+        return np.concatenate([law for _, law in self._laws(losses)])
+
+    def expected_regret(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> float:
+        """Returns the exact expected regret against the best single expert; losses are read in blocks."""
+        lost, totals = 0.0, np.zeros(self.experts)
+        for rows, law in self._laws(losses):
+            lost += float(np.einsum("td,td->", law, rows))
+            totals += rows.sum(axis=0)
+        return lost - float(totals.min())
+
+    def _laws(self, losses: object) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """Yields the losses and the laws of a few rounds at a time."""
         if self.learning_rate is not None:
             raise InvalidArgumentError(
                 "learning_rate", self.learning_rate, "leaves the actions' law without a closed form", "simulate"
             )
-        stream = self._stream(losses)
-        totals = np.zeros_like(stream)
-        np.cumsum(stream[:-1], axis=0, out=totals[1:])
-        if self.spread is None:
-            spread = np.sqrt(variances_between(self.mechanism, 0, self.rounds) + self.perturbation**2)
-        else:
-            spread = np.full(self.rounds, self.spread)
-        found = np.zeros_like(stream)
-        still = spread[0] == 0.0
-        if still:
-            found[0, 0], spread[0] = 1.0, 1.0
         z = np.linspace(-_WINDOW, _WINDOW, 361)
-        rows = max(1, _CELLS // (z.size * self.experts))
-        for start in range(int(still), self.rounds, rows):
-            part = slice(start, min(self.rounds, start + rows))
-            lead = (totals[part] - totals[part].min(axis=1, keepdims=True)) / spread[part, None]
-            gap = z[None, :, None] - lead[:, None, :]  # for a leader at z, relative to the best expert's mean
-            beaten = log_ndtr(-gap)
-            density = np.exp(-0.5 * gap**2 + beaten.sum(axis=2, keepdims=True) - beaten)
-            found[part] = density.sum(axis=1) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
-        return found
-
-    def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Returns the exact expected regret against the best single expert, without simulation."""
-        stream = self._stream(losses)
-        return float(np.sum(self.marginals(stream) * stream)) - regret_floor(stream)[1]
+        step, before, first = max(1, _CELLS // (z.size * self.experts)), np.zeros(self.experts), 0
+        for block in exact_batch_sums(losses, rounds=self.rounds, experts=self.experts, clip=self.clip):
+            for rows in np.split(block, range(step, len(block), step)):
+                totals = before + np.cumsum(rows, axis=0) - rows
+                spread = np.full(len(rows), self.spread)
+                if self.spread is None:
+                    own = variances_between(self.mechanism, first, first + len(rows))
+                    spread = np.sqrt(own + self.perturbation**2)
+                still = spread == 0.0  # in round 0 alone, where expert 0 leads
+                lead = (totals - totals.min(axis=1, keepdims=True)) / np.where(still, 1.0, spread)[:, None]
+                gap = z[None, :, None] - lead[:, None, :]  # for a leader at z, relative to the best expert's mean
+                beaten = log_ndtr(-gap)
+                density = np.exp(-0.5 * gap**2 + beaten.sum(axis=2, keepdims=True) - beaten)
+                law = density.sum(axis=1) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
+                law[still] = np.arange(self.experts) == 0
+                yield rows, law
+                before, first = before + rows.sum(axis=0), first + len(rows)
 
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the expected regret; see ``noisy_sum_bounds`` for the formulas and their proofs.

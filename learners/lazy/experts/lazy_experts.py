@@ -28,7 +28,8 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary, refuse_adaptive
 from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import batch_sums, opposite_halves, regret_floor
+from hockeystick.learners.experts.batches import exact_batch_sums
+from hockeystick.learners.experts.expert_losses import batch_sums, opposite_halves
 from hockeystick.learners.lazy.experts import lazy_stream
 from hockeystick.learners.lazy.experts.calibration import LazyParameters, calibrate
 from hockeystick.learners.lazy.experts.lazy_chain import (
@@ -206,7 +207,7 @@ class LazyExperts(ExpertsSetting):
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
-    def expected_regret(self, losses: npt.ArrayLike) -> float:
+    def expected_regret(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> float:
         """Returns the exact expected regret against the best single expert, without simulation.
 
         The action of every batch follows the measure of multiplicative weights exactly, for all p and p_y, as long as
@@ -226,9 +227,10 @@ class LazyExperts(ExpertsSetting):
                 f"is below B*eta={self.batch * self.learning_rate:g}: the actions' law has no closed form",
                 'use normaliser="tight", or simulate',
             )
-        stream = self._stream(losses)
-        expected = multiplicative_weights.expected_loss(batch_sums(stream, self.batch), self.learning_rate)
-        return expected - regret_floor(stream)[1]
+        shape = {"rounds": self.rounds, "experts": self.experts, "batch": self.batch}
+        return multiplicative_weights.expected_regret(
+            exact_batch_sums(losses, **shape, clip=self.clip), self.learning_rate
+        )
 
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the expected regret: ln(d)/η + η*T*B/8, for all p and p_y (coins not clipped).

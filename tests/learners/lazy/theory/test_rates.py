@@ -114,7 +114,7 @@ def test_batching_costs_its_length_not_its_square() -> None:
         losses[::2, 0] = losses[1::2, 1] = batch
         alone = np.zeros((n * batch, 2))
         alone[::2, 0] = alone[1::2, 1] = 1.0
-        both = [weights.expected_loss(x, rate) - x.sum() / 2 for x in (losses, batch_sums(alone, 1))]
+        both = [weights.expected_regret([x], rate) for x in (losses, batch_sums(alone, 1))]
         extra.append(both[0] - both[1])
     assert log_log_slope(batches - 1, extra).slope == pytest.approx(1.0, abs=0.02)
     np.testing.assert_allclose(extra, rate * rounds * (batches - 1) / 8, rtol=0.02)
