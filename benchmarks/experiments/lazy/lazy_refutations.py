@@ -22,7 +22,7 @@ from scipy.special import gammaln
 
 from benchmarks.frame import Cells, Report, markdown
 from hockeystick.learners import LazyExperts
-from hockeystick.learners.experts.multiplicative_weights import expected_loss, regret_bound
+from hockeystick.learners.experts.multiplicative_weights import expected_regret, regret_bound
 from hockeystick.learners.lazy import log_log_slope
 
 TOLERANCE = 0.05  # of slopes
@@ -64,10 +64,10 @@ def alternating_regret(rounds: int, batch: int, rate: float) -> tuple[float, flo
     """
     first = np.repeat([1.0, 0.0], batch)
     period = np.stack([first, 1.0 - first], axis=1)
-    batched = expected_loss(np.array([[batch, 0.0], [0.0, batch]]), rate)
-    single = expected_loss(period, rate)
+    batched = expected_regret([np.array([[batch, 0.0], [0.0, batch]])], rate)
+    single = expected_regret([period], rate)
     periods = rounds / (2 * batch)
-    return periods * (batched - batch), periods * (single - batch)
+    return periods * batched, periods * single
 
 
 def experiment(cells: Cells, powers: tuple[int, ...] = POWERS, streams: int = 100) -> Report:
