@@ -332,5 +332,6 @@ def test_noise_whose_delta_is_a_step_takes_few_evaluations(monkeypatch: pytest.M
     found = DistributedKL.calibrated(plan(), epsilon=30.0, delta=delta)
     assert len({call.args[0] for call in asked}) <= 15
     assert found.event().pure_epsilon() == math.inf
+    assert isinstance(found.shares, SkellamShares)
     less = evolve(found, shares=evolve(found.shares, share_variance=found.shares.share_variance * (1 - 1e-6)))
     assert accounting.epsilon(found.event(), delta).upper <= 30.0 < accounting.epsilon(less.event(), delta).upper
