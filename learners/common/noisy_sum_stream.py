@@ -17,12 +17,10 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common.round_stream import RoundStream
-from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
-
-_CELLS = 1 << 18  # numbers of a stream that are added at a time
 
 
 @frozen(eq=False)
@@ -170,7 +168,7 @@ def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | N
     """
     source = check_noise(noise)
     body = NoisySumStream._opened(learner, checkpoint, source.simulated)
-    try:
+    with reading_a_state():
         shift = array("shift", body["shift"], shape=(learner._entries,))
         running = learner.mechanism.resume(body["running"], (learner._entries,), noise=source)
         stream = NoisySumStream(learner, running, _coins(learner, source, shift), source.simulated)
@@ -179,8 +177,6 @@ def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | N
             raise ValueError("numbers of rounds and steps do not match")
         like = np.asarray(stream._action)
         action = array("action", body["action"], shape=like.shape, dtype=like.dtype)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     stream._action = action if action.ndim else action[()]
     return stream
 
@@ -190,12 +186,10 @@ def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
     first = np.asarray(stream._action)
     found = np.empty((stream._learner.rounds, *first.shape), first.dtype)
     found[0] = first
-    step = max(1, _CELLS // stream._learner._entries)
-    for block in blocks:
-        for rows in np.split(block, range(step, len(block), step)):
-            at = stream.round + 1
-            actions = stream._extend(rows)
-            found[at : at + len(actions)] = actions
+    for rows in blocks:
+        at = stream.round + 1
+        actions = stream._extend(rows)
+        found[at : at + len(actions)] = actions
     return found
 
 

@@ -7,6 +7,8 @@ checksum is not a signature: sign the checkpoint where somebody may forge it.
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import attrs
@@ -58,6 +60,15 @@ def unseal(checkpoint: object, *, kind: str, version: int, learner: Any, simulat
 def refused(reason: str, advice: str = "use the checkpoint as it was written") -> InvalidArgumentError:
     """Returns an error about a checkpoint, without the checkpoint itself, which is private."""
     return InvalidArgumentError("checkpoint", "...", reason, advice)
+
+
+@contextmanager
+def reading_a_state() -> Iterator[None]:
+    """Refuses the checkpoint if its body, which is read within, is no state of the learner."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
 
 
 def _fingerprint(learner: Any) -> str:

@@ -26,7 +26,7 @@ from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.experts.expert_losses import checked_losses
 
 _PIECE_BYTES = 1 << 26  # size of the pieces in which an array is read
-_PART_CELLS = 1 << 19  # losses that are converted to double precision at a time
+_PART_CELLS = 1 << 19  # losses that are passed on at a time where their reader copies them
 _ROOM_BYTES = 1 << 24  # size of the memory for sums
 _BLOCK_BYTES = 1 << 21  # size of the blocks that are added up and then checked in the cache
 _FEW_BYTES = 1 << 20  # sums of smaller blocks are written, side by side with others
@@ -135,10 +135,7 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
         InvalidArgumentError: an entry outside [0, 1], or another number of rows or columns. Batches before the bad
             loss may already have been yielded.
     """
-    if isinstance(losses, list | tuple) and not (losses and as_array("losses[0]", losses[0], data=True).ndim == 2):
-        losses = array("losses", losses, ndim=2, bools=True, data=True)
-    elif hasattr(losses, "__array__") and not hasattr(losses, "dtype"):  # a data frame
-        losses = as_array("losses", losses, data=True)
+    losses = _as_table(losses)
     pieces = _slices(losses, rounds, experts, batch) if hasattr(losses, "shape") else _blocks(losses, experts)
     reader = _Reader(experts, batch, clip, -(-rounds // batch))
     for rows in pieces:
@@ -153,21 +150,33 @@ def loss_batches(losses: object, *, rounds: int, experts: int, batch: int, clip:
 
 
 def checked_rows(losses: object, *, rounds: int, experts: int, clip: bool = False) -> Iterator[Sums]:
-    """Returns the checked losses in blocks of rounds, shape ``(n, experts)``, each valid until the next one.
+    """Returns the checked losses of a few rounds at a time, shape ``(n, experts)``, each valid until the next ones.
 
-    An array is checked here, as a whole; an iterable of blocks as they are requested.
+    An array, or a list of rows, is checked here, as a whole; an iterable of blocks as they are requested.
 
     Raises:
         InvalidArgumentError: as for ``loss_batches``.
     """
-
-    def batches() -> Iterator[Batches]:
-        return loss_batches(losses, rounds=rounds, experts=experts, batch=1, clip=clip)
-
-    if hasattr(losses, "shape"):
-        for _ in batches():
+    table = _as_table(losses)
+    if hasattr(table, "shape"):
+        for _ in loss_batches(table, rounds=rounds, experts=experts, batch=1, clip=clip):
             pass
-    return (block.sums for block in batches())
+    return _few_rows(table, rounds, experts, clip)
+
+
+def _as_table(losses: object) -> object:
+    """Returns a list of rows, or a data frame, as an array; anything else as it is."""
+    if isinstance(losses, list | tuple) and not (losses and as_array("losses[0]", losses[0], data=True).ndim == 2):
+        return array("losses", losses, ndim=2, bools=True, data=True)
+    if hasattr(losses, "__array__") and not hasattr(losses, "dtype"):  # a data frame
+        return as_array("losses", losses, data=True)
+    return losses
+
+
+def _few_rows(losses: object, rounds: int, experts: int, clip: bool) -> Iterator[Sums]:
+    step = max(1, _PART_CELLS // experts)
+    for block in loss_batches(losses, rounds=rounds, experts=experts, batch=1, clip=clip):
+        yield from np.split(block.sums, range(step, len(block), step))
 
 
 def exact_batch_sums(
@@ -179,20 +188,18 @@ def exact_batch_sums(
         InvalidArgumentError: as for ``loss_batches``.
     """
     begun, inside = np.zeros((1, experts)), 0  # the sum of an unfinished batch, and its number of rounds
-    step = max(1, _PART_CELLS // experts)
-    for block in checked_rows(losses, rounds=rounds, experts=experts, clip=clip):
-        for part in np.split(block, range(step, len(block), step)):
-            rows = np.asarray(part, dtype=np.float64)
-            if inside:
-                first, rows = np.split(rows, [batch - inside])
-                begun, inside = begun + first.sum(axis=0), (inside + len(first)) % batch
-                if not inside:
-                    yield begun
-            whole = len(rows) // batch * batch
-            if whole:
-                yield rows[:whole].reshape(-1, batch, experts).sum(axis=1)
-            if len(rows) > whole:
-                begun, inside = rows[whole:].sum(axis=0, keepdims=True), len(rows) - whole
+    for part in _few_rows(losses, rounds, experts, clip):
+        rows = np.asarray(part, dtype=np.float64)
+        if inside:
+            first, rows = np.split(rows, [batch - inside])
+            begun, inside = begun + first.sum(axis=0), (inside + len(first)) % batch
+            if not inside:
+                yield begun
+        whole = len(rows) // batch * batch
+        if whole:
+            yield rows[:whole].reshape(-1, batch, experts).sum(axis=1)
+        if len(rows) > whole:
+            begun, inside = rows[whole:].sum(axis=0, keepdims=True), len(rows) - whole
     if inside:
         yield begun
 

@@ -34,7 +34,7 @@ from hockeystick.learners.common.calibration_search import Target, largest_certi
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.common.round_stream import RoundStream
-from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
@@ -346,12 +346,10 @@ class UpdatesStream(RoundStream):
         if body is None:
             self._action = int(noise.uniform(learner.experts, 1)[0])
             return
-        try:
+        with reading_a_state():
             self._round = integer("round", body["round"], low=0, high=learner.rounds)
             self._action = integer("action", body["action"], low=0, high=learner.experts - 1)
             self._sums = array("sums", body["sums"], shape=(learner.experts,), low=0.0, dtype=np.int64)
-        except (KeyError, TypeError, ValueError) as error:
-            raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
 
     def predict(self) -> int:
         """Returns the expert for the next round; the same one until the epoch is over.

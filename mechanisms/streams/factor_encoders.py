@@ -153,7 +153,7 @@ def check_workload(value: Workload) -> Workload:
     return value
 
 
-@frozen
+@frozen(cache_hash=True)  # caches are keyed by it, and it may have as many coefficients as there are steps
 class Toeplitz(Factorisation):
     """A factorisation whose encoder is a filter: C is lower triangular with entries C_ij = c_(i−j), as is B = A·C⁻¹.
 

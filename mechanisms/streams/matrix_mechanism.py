@@ -228,13 +228,14 @@ class MatrixMechanism(StepMechanism):
         return self.factorisation.steps
 
     def _draw(self, checked: FloatArray, noise: Noise) -> FloatArray:
+        return self._at_once(checked, noise, *self._on_grid(checked[0].size))
+
+    def _at_once(self, contributions: FloatArray, noise: Noise, scale: float, step: float) -> FloatArray:
         a = self.factorisation
-        value = checked.reshape(a.steps, -1)
-        scale, step = self._on_grid(value.shape[1])
-        noisy = a.encode(self._whole(value, step))
+        noisy = a.encode(self._whole(contributions.reshape(a.steps, -1), step))
         noisy += noise.gaussian(scale, noisy.size).reshape(noisy.shape)
         found = a.decode(noise_on_a_grid.values(noisy, step * UNIT)[None])[0]
-        return np.asarray(found.reshape(a.answers, *checked.shape[1:]))
+        return np.asarray(found.reshape(a.answers, *contributions.shape[1:]))
 
     def rounding(self, entries: int) -> float:
         """Returns the step of the grid to which a release rounds contributions of so many entries."""
@@ -287,6 +288,9 @@ class MatrixStream(RunningSteps[MatrixMechanism]):
         self._state = self.mechanism.factorisation.running(self.shape)
 
     def _extended(self, contributions: FloatArray) -> FloatArray:
+        if not self.done and len(contributions) == self.mechanism._length:  # by transforms, not by one step at a time
+            self.done = len(contributions)
+            return self.mechanism._at_once(contributions, self._noise, self._scale, self._step)
         found = np.empty(contributions.shape)
         for t, value in enumerate(contributions):
             found[t] = self._answer(value)

@@ -240,6 +240,18 @@ def test_the_whole_run_is_charged_once_before_it_begins(name: str, learners: dic
     assert ledger.recorded("plays") == 1
 
 
+@pytest.mark.parametrize("name", ["LazyExperts", "TreeExperts", "LimitedUpdates"])
+def test_bad_rows_in_a_list_are_refused_before_the_charge(name: str, learners: dict[str, Any]) -> None:
+    learner = learners[name]
+    plan = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, pinned=True).source("rounds")
+    ledger = Ledger(plan.release("plays", learner.event(), reads=("rounds",)))
+    rows = ROWS.tolist()
+    rows[11][1] = 1.5
+    with pytest.raises(InvalidArgumentError, match=r"losses\[11, 1\]"):
+        learner.release(rows, ledger=ledger, name="plays", noise=SimulationNoise(1))
+    assert ledger.recorded("plays") == 0
+
+
 BAD = (math.nan, math.inf, "x", None, "SECRET7731")
 
 

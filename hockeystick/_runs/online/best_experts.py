@@ -15,7 +15,7 @@ from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import Choice, choose
 from hockeystick.learners.common.regret_bound import Adversary
-from hockeystick.learners.experts.batches import checked_rows
+from hockeystick.learners.experts.batches import exact_batch_sums
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
 
 WITHHELD = "a function of the data that the guarantee does not cover: not released"
@@ -108,9 +108,9 @@ def run(
         nothing = dict.fromkeys(("seed", "loss", "best_expert_loss", "regret"))
         return content | nothing | {"mode": "release", "simulated": False, "withheld": WITHHELD}, actions
     lost, totals, first = 0.0, np.zeros(experts), 0
-    for rows in checked_rows(stream.losses, rounds=rounds, experts=experts, clip=clip):
-        lost += float(rows[np.arange(len(rows)), actions[first : first + len(rows)]].sum(dtype=np.float64))
-        totals += rows.sum(axis=0, dtype=np.float64)
+    for rows in exact_batch_sums(stream.losses, rounds=rounds, experts=experts, clip=clip):  # of single rounds
+        lost += float(rows[np.arange(len(rows)), actions[first : first + len(rows)]].sum())
+        totals += rows.sum(axis=0)
         first += len(rows)
     best = float(totals.min())
     played = {"seed": seed, "loss": lost, "best_expert_loss": best, "regret": lost - best}

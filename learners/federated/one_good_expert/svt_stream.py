@@ -13,7 +13,7 @@ from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common.round_stream import RoundStream
-from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.federated.one_good_expert.releases import ExactCourse, ExactSteps
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
@@ -117,11 +117,9 @@ def resume(learner: SVTSetting, checkpoint: dict[str, Any], *, noise: Noise | No
     """
     source = check_noise(noise)
     body = SVTStream._opened(learner, checkpoint, source.simulated)
-    try:
+    with reading_a_state():
         stream = SVTStream(learner, ExactCourse(learner, source, body["course"]), source.simulated)
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         shape = (learner.experts,)
         stream._total, stream._block = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "block"))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     return stream

@@ -41,6 +41,7 @@ def checked_sums(value: object) -> Sums:
     return one_of("sums", value, "tree", "square root", "buffered")
 
 
+@lru_cache(maxsize=16)
 def mechanism_of(sums: Sums, rounds: int, scale: float, sensitivity: float) -> PrefixSums:
     """Returns the mechanism of all prefix sums but the last one, which nobody reads."""
     if sums == "tree":

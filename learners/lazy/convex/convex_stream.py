@@ -29,7 +29,7 @@ from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.learners.common.round_stream import RoundStream
-from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, checked_losses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
@@ -118,13 +118,11 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
     source = check_noise(noise)
     setting = StreamSetting.of(learner, source)
     body = ConvexStream._opened(learner, checkpoint, source.simulated)
-    try:
+    with reading_a_state():
         read, state = _Read.from_json(body["read"], setting), _walk_from_json(body["walk"], setting)
         if state.steps_left != setting.plan().boundaries - min(read.round // learner.batch, learner.batches - 1):
             raise ValueError("numbers of rounds and boundaries do not match")
         walk = setting.plan().resume(state, noise=source)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     return ConvexStream(setting, walk, source.simulated, read)
 
 

@@ -23,7 +23,7 @@ from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, as_array, integer
 from hockeystick.learners.common.round_stream import RoundStream
-from hockeystick.learners.common.stream_checkpoint import refused
+from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.lazy.experts.setting import ExpertsSetting
@@ -35,7 +35,6 @@ from hockeystick.mechanisms.release import AnyLedger, charged
 
 _FINEST = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 62  # bits of a sum of losses
-_ROWS = 4096  # number of rounds that are rounded together
 
 
 @frozen(eq=False)
@@ -198,7 +197,7 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
     source = check_noise(noise)
     body = LazyStream._opened(learner, checkpoint, source.simulated)
     sampler = learner.sampler()
-    try:
+    with reading_a_state():
         walk: LazyWalk[int] | int
         if sampler is None:
             walk = integer("walk", body["walk"], low=0, high=learner.experts - 1)
@@ -208,8 +207,6 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         shape = (learner.experts,)
         stream._total, stream._batch = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "batch"))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise refused(f"does not hold a state of this learner ({type(error).__name__})") from None
     return stream
 
 
@@ -232,14 +229,13 @@ def release(
     label = np.min_scalar_type(learner.experts - 1)
     actions, switched = np.empty(learner.batches, label), np.zeros(learner.batches, np.bool_)
     actions[0] = stream.predict()
-    for part in rows:
-        for block in np.split(part, range(_ROWS, len(part), _ROWS)):
-            whole = stream._whole(block, stream.round)
-            while len(whole):
-                ahead = min(len(whole), learner.batch - stream.round % learner.batch)
-                stream._add(whole[:ahead])
-                whole = whole[ahead:]
-                if stream.round < learner.rounds:
-                    at = stream.round // learner.batch
-                    actions[at], switched[at] = stream.predict(), stream.switched
+    for block in rows:
+        whole = stream._whole(block, stream.round)
+        while len(whole):
+            ahead = min(len(whole), learner.batch - stream.round % learner.batch)
+            stream._add(whole[:ahead])
+            whole = whole[ahead:]
+            if stream.round < learner.rounds:
+                at = stream.round // learner.batch
+                actions[at], switched[at] = stream.predict(), stream.switched
     return LazyRelease(np.repeat(actions, learner.batch)[: learner.rounds], switched, stream.simulated)

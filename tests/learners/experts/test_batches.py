@@ -228,3 +228,18 @@ def test_infinite_losses_are_clipped_and_nan_is_refused_by_its_place() -> None:
             InvalidDataError, match=r"losses\[6, 0\]=<float64>: is not a number" if clip else r"\[5, 0\]"
         ):
             list(blocks)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5, 29])
+@pytest.mark.parametrize("cells", [1, 9, 1000])
+def test_exact_sums_do_not_depend_on_the_pieces(monkeypatch: pytest.MonkeyPatch, batch: int, cells: int) -> None:
+    """Batches that begin and end within pieces and blocks, and one that spans them all."""
+    monkeypatch.setattr(module, "_PART_CELLS", cells)
+    losses = np.random.default_rng(batch).random((29, 3))
+    for stream in (losses, losses.tolist(), iter(np.split(losses, [1, 2, 10, 11]))):
+        found = list(module.exact_batch_sums(stream, rounds=29, experts=3, batch=batch))
+        np.testing.assert_allclose(np.concatenate(found), batch_sums(losses, batch), rtol=1e-13)
+    spoilt = losses.copy()
+    spoilt[28, 2] = -1.0
+    with pytest.raises(InvalidArgumentError, match=r"losses\[28, 2\]"):
+        list(module.exact_batch_sums(spoilt, rounds=29, experts=3, batch=batch))

@@ -220,7 +220,11 @@ class TestStream:
     @pytest.mark.parametrize("f", [square_root(9), square_root(9, band=3), blt(9, 2)], ids=str)
     def test_states_go_on_with_the_same_noise(self, f: Factorisation) -> None:
         mechanism, rows = MatrixMechanism(f, 2.0), np.random.default_rng(1).normal(size=(9, 2))
-        whole = mechanism.stream((2,), noise=SimulationNoise(4)).extend(rows)
+        twin = mechanism.stream((2,), noise=SimulationNoise(4))
+        whole = [twin.add(row) for row in rows]
+        at_once = mechanism.stream((2,), noise=SimulationNoise(4))
+        np.testing.assert_allclose(at_once.extend(rows), whole, atol=1e-9)
+        assert at_once.done == 9
         noise = SimulationNoise(4)
         stream, found = mechanism.stream((2,), noise=noise), []
         for row in rows:
