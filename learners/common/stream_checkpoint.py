@@ -64,7 +64,7 @@ def refused(reason: str, advice: str = "use the checkpoint as it was written") -
 
 @contextmanager
 def reading_a_state() -> Iterator[None]:
-    """Refuses the checkpoint if its body, which is read within, is no state of the learner."""
+    """Refuses a checkpoint whose body can't be read as a state of the learner."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

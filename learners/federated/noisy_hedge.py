@@ -40,7 +40,7 @@ from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import TreeAggregation
-from hockeystick.mechanisms.contract.arguments import generator, zeros
+from hockeystick.mechanisms.contract.arguments import generator, target_epsilon, zeros
 from hockeystick.mechanisms.contract.arguments import noise_scale as _scale
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger
@@ -126,7 +126,7 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         steps = arguments.two_rounds(rounds) - 1
         tree = TreeAggregation.calibrated(
             steps,
-            epsilon=epsilon / integer("group", group, low=1),
+            epsilon=target_epsilon(epsilon) / integer("group", group, low=1),
             sensitivity=arguments.experts(experts),
             estimate=_estimate(estimate),
         )

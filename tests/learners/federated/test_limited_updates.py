@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import least_mean
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, Ledger
 from hockeystick.accounting.graph.parts.nodes import Source
@@ -124,6 +125,19 @@ def test_averages_are_over_clients_against_one_expert() -> None:
     made = LimitedUpdates(rounds=12, experts=3, learning_rate=1.0)
     paid = sum(float((transcription(own, 1.0) * own).sum()) for own in losses)
     assert made.average(losses) == pytest.approx((paid - losses.sum(axis=(0, 1)).min()) / 5)
+
+
+@pytest.mark.parametrize(("rounds", "experts", "rate"), [(1, 2, 1.0), (7, 3, 5.0), (8, 2, 20.0), (1000, 4, 3.0)])
+def test_the_stochastic_bound_is_its_sum_over_rounds_and_holds(rounds: int, experts: int, rate: float) -> None:
+    """Round t counted from 1 plays what was drawn on the 2^(⌊log2 t⌋ - 1) rounds before its epoch."""
+    made, wide = LimitedUpdates(rounds=rounds, experts=experts, learning_rate=rate), math.log(experts)
+    reads = [2 ** (t.bit_length() - 2) for t in range(2, rounds + 1)]
+    excess = [min(1.0, (2 * wide / rate + math.sqrt(n * wide / 2)) / n) for n in reads]
+    bound = made.regret_bound()
+    assert bound == pytest.approx(min(rounds, 1 + sum(excess) + math.sqrt(rounds * wide / 2)), rel=1e-12)
+    rng, means = np.random.default_rng(3), np.linspace(0.3, 0.6, experts)
+    regrets = [made.expected_regret((rng.random((rounds, experts)) < means).astype(float)) for _ in range(20)]
+    assert least_mean(np.array(regrets)) <= bound
 
 
 @pytest.mark.parametrize(

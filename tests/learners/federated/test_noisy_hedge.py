@@ -328,6 +328,8 @@ def test_other_bad_arguments_are_refused() -> None:
         lambda: learner.regret_bound(0.0),
         lambda: NoisyHedge.calibrated(clients=2, rounds=3, experts=2, epsilon=0.0),
         lambda: NoisyHedge.calibrated(clients=2, rounds=3, experts=2, epsilon=math.nan),
+        lambda: NoisyHedge.calibrated(clients=2, rounds=3, experts=2, epsilon="3"),  # type: ignore[arg-type]
+        lambda: NoisyHedge.calibrated(clients=2, rounds=3, experts=2, epsilon=10**400),
     ):
         with pytest.raises(InvalidArgumentError):
             call()
