@@ -48,7 +48,7 @@ def near(found: float, printed: float) -> bool:
 
 
 def curved(phase: int, clients: int, epsilon: float, experts: int, target: Target, seeds: int) -> dict[str, Any]:
-    """One phase: K, its trees, the mean excess loss at its point, with and without noise, and its noise."""
+    """Returns the numbers of one phase: K, its trees, the mean excess loss with and without noise, and its noise."""
     most, value = 1.0 + SPREAD[target], gain(phase, clients, epsilon, experts, target)
     trees = max(1, round(2.0 / 3.0 * math.log2(value)))
     batch = (2 ** (phase - 1) // (phase - 1) ** 2) >> trees << trees

@@ -355,7 +355,7 @@ def test_delta_at_none_is_hardly_above_that_at_hardly_any_epsilon(q: float, step
 def test_delta_at_the_epsilon_of_a_delta_is_that_delta_where_windows_are_large() -> None:
     event = removal(1e-4, 0.8613780046391402, 10**6)
     at = cut_loss.epsilon(event, 1e-10)
-    assert 1e-10 * (1 - 1e-5) <= cut_loss.delta(event, at) <= 1e-10 * (1 + 3e-5)
+    assert 1e-10 * (1 - 1e-6) <= cut_loss.delta(event, at) <= 1e-10 * (1 + 3e-5)
 
 
 def test_a_poor_first_guess_is_mended_on_a_coarse_grid() -> None:
