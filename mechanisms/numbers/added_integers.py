@@ -254,12 +254,11 @@ class _Profile:
         if self.delta < _ENDS:
             return found
         least = accounting.epsilon(event, self.delta, method=chosen).upper
-        if found <= 0.0 and least > self.epsilon:
-            return 1e-15  # the two inversions may round differently
-        if not 0.0 < least < math.inf or self.epsilon == 0.0 or found == 0.0:
-            return found
+        if not 0.0 < least < math.inf or self.epsilon == 0.0:
+            return 1e-15 if found <= 0.0 and least > self.epsilon else found
         other = _WEIGHT * math.log(least / self.epsilon)
-        other = min(other, 0.0) if found < 0.0 else max(other, 1e-15)
+        if found * other <= 0.0:  # the two inversions round differently: both must meet the target
+            return max(found, other)
         return found * other / (found + other)
 
     def surplus(self, event: accounting.PrivacyEvent, method: str | None = None) -> float:

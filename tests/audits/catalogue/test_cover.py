@@ -37,6 +37,7 @@ CLAIMS = ("simulate", "event", "graph", "guarantee", "stability")
 WITHOUT = {
     "Mechanism": "a protocol",
     "AuditableMechanism": "a protocol",
+    "Learner": "a protocol",
     "AnytimeDistribution": "each person sends one message of a channel; the channels have cases, learner/labels-*",
     "InteractiveDistribution": "each person sends one message of a channel; the channels have cases, learner/labels-*",
     "HypothesisSelection": "each person sends one message of a channel; the channels have cases, learner/labels-*",

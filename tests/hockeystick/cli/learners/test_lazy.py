@@ -201,7 +201,7 @@ def test_a_simulated_run(losses: Path, tmp_path: Path) -> None:
         "white-box",
     )
     assert found["epsilon_lower"] <= found["epsilon"] <= 1.0 == found["epsilon_target"]
-    learner = LazyExperts.calibrated(rounds=60, experts=4, epsilon=1.0, delta=1e-3, variant="l2p")
+    learner = LazyExperts.calibrated(rounds=60, experts=4, epsilon=1.0, delta=1e-3)
     assert found["parameters"]["learning_rate"] == learner.learning_rate
     assert found["expected_regret_bound"] == learner.regret_bound()
     assert actions.shape == (60,) and set(actions) <= set(range(4))
