@@ -12,9 +12,9 @@ from attrs import frozen
 from hockeystick.accounting import HockeystickError
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target
+from hockeystick.learners.common.prefix_sums import Sums
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
-from hockeystick.learners.lazy.comparators.prefix_sums import Sums
 from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
 from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExperts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts

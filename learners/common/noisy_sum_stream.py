@@ -7,7 +7,7 @@ they are seeded from the run's noise, and seeded again when a run is resumed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -61,7 +61,42 @@ class FollowsSums(Protocol):
         """Returns the actions of rounds ``first`` …, from sums of shape (..., n, entries); the last axis may go."""
 
 
-class NoisySumStream(RoundStream):
+class SumsStream(RoundStream):
+    """Base of the runs: they hold the noisy sums, and what the learner computes from the latest one."""
+
+    __slots__ = ("_action", "_coins", "_running")
+
+    def __init__(self, learner: FollowsSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
+        super().__init__(learner, simulated)
+        self._running, self._coins = running, coins
+        self._action = self._next(np.zeros((1, learner._entries)))[0]
+
+    def _take(self, added: FloatArray) -> None:
+        """Ends the round with what it adds to the sums, checked before."""
+        self._round += 1
+        if self._round < self._learner.rounds:
+            self._action = self._next(self._running.extend(added[None]))[0]
+
+    def _next(self, sums: FloatArray) -> Any:
+        """Returns the actions of the rounds up to the next one, each after its sums."""
+        first = self._round + 1 - len(sums)
+        return self._learner._actions_of(sums + self._coins.shift, first, self._coins)
+
+    def _body(self) -> dict[str, Any]:
+        return {
+            "running": self._running.state(),
+            "shift": self._coins.shift.tolist(),
+            "action": np.asarray(self._action).tolist(),
+        }
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        """Reads the rest of a checkpoint."""
+
+
+Run = TypeVar("Run", bound=SumsStream)
+
+
+class NoisySumStream(SumsStream):
     """One run of ``TreeExperts``, ``PrivateFTRL`` or ``NoisyHedge``.
 
     Example:
@@ -77,12 +112,7 @@ class NoisySumStream(RoundStream):
         (1, True)
     """
 
-    __slots__ = ("_action", "_coins", "_running")
-
-    def __init__(self, learner: FollowsSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
-        super().__init__(learner, simulated)
-        self._running, self._coins = running, coins
-        self._action = self._next(np.zeros((1, learner._entries)))[0]
+    __slots__ = ()
 
     def predict(self) -> Any:
         """Returns the action of the next round, the same one until ``update``: an expert, a point, or a law.
@@ -103,30 +133,12 @@ class NoisySumStream(RoundStream):
         self._check_open()
         self._take(self._learner._contribution(losses, self._action, self._round))
 
-    def _take(self, added: FloatArray) -> None:
-        """Ends the round with what it adds to the sums, checked before."""
-        self._round += 1
-        if self._round < self._learner.rounds:
-            self._action = self._next(self._running.extend(added[None]))[0]
-
     def _extend(self, rows: FloatArray) -> Any:
         """Returns the actions after each of many rounds, from their checked contributions."""
         rows = rows[: self._learner.rounds - 1 - self._round]
         sums = self._running.extend(rows)
         self._round += len(rows)
         return self._next(sums)
-
-    def _next(self, sums: FloatArray) -> Any:
-        """Returns the actions of the rounds up to the next one, each after its sums."""
-        first = self._round + 1 - len(sums)
-        return self._learner._actions_of(sums + self._coins.shift, first, self._coins)
-
-    def _body(self) -> dict[str, Any]:
-        return {
-            "running": self._running.state(),
-            "shift": self._coins.shift.tolist(),
-            "action": np.asarray(self._action).tolist(),
-        }
 
 
 def start(
@@ -149,16 +161,27 @@ def start(
     Raises:
         HockeystickError: the ledger refuses.
     """
+    return begun(NoisySumStream, learner, ledger, name, reads, noise)
+
+
+def begun(
+    kind: type[Run],
+    learner: FollowsSums,
+    ledger: AnyLedger | None,
+    name: str | None,
+    reads: Iterable[str] | None,
+    noise: Noise | None,
+) -> Run:
+    """Begins a run of any kind; see :func:`start`."""
     source = check_noise(noise)
 
-    def begin() -> NoisySumStream:
+    def begin() -> Run:
         running = learner.mechanism._running((learner._entries,), source)
-        return NoisySumStream(learner, running, _coins(learner, source), source.simulated)
+        return kind(learner, running, _coins(learner, source), source.simulated)
 
     return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
 
-@unchained()
 def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> NoisySumStream:
     """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
 
@@ -166,17 +189,24 @@ def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | N
         InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
             to noise of the other kind.
     """
+    return continued(NoisySumStream, learner, checkpoint, noise)
+
+
+@unchained()
+def continued(kind: type[Run], learner: FollowsSums, checkpoint: object, noise: Noise | None) -> Run:
+    """Continues a run of any kind; see :func:`resume`."""
     source = check_noise(noise)
-    body = NoisySumStream._opened(learner, checkpoint, source.simulated)
+    body = kind._opened(learner, checkpoint, source.simulated)
     with reading_a_state():
         shift = array("shift", body["shift"], shape=(learner._entries,))
         running = learner.mechanism.resume(body["running"], (learner._entries,), noise=source)
-        stream = NoisySumStream(learner, running, _coins(learner, source, shift), source.simulated)
+        stream = kind(learner, running, _coins(learner, source, shift), source.simulated)
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         if running.done != min(stream._round, learner.rounds - 1):
             raise ValueError("numbers of rounds and steps do not match")
         like = np.asarray(stream._action)
         action = array("action", body["action"], shape=like.shape, dtype=like.dtype)
+        stream._restore(body)
     stream._action = action if action.ndim else action[()]
     return stream
 

@@ -18,8 +18,7 @@ from hockeystick.accounting.validate import array, real
 from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins
 from hockeystick.learners.common.online_learner import OnlineLearner
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.lazy.comparators.prefix_sums import (
+from hockeystick.learners.common.prefix_sums import (
     PrefixSums,
     PublishedRuns,
     Sums,
@@ -30,6 +29,7 @@ from hockeystick.learners.lazy.comparators.prefix_sums import (
     scale_of_zcdp,
     variances_between,
 )
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.lazy.convex.losses import convex_losses
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, LinearLosses, scaled_down
 from hockeystick.mechanisms.contract.arguments import generator

@@ -25,22 +25,22 @@ from hockeystick.accounting.validate import one_of, real
 from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins
 from hockeystick.learners.common.online_learner import OnlineLearner
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
-from hockeystick.learners.experts.expert_losses import TakesLosses
-from hockeystick.learners.lazy.comparators import noisy_sum_bounds
-from hockeystick.learners.lazy.comparators.prefix_sums import (
+from hockeystick.learners.common.prefix_sums import (
     PrefixSums,
     PublishedRuns,
     Sums,
     calibrated_scale,
     checked_sums,
-    largest_variance,
+    least_spread,
     mechanism_of,
     plan,
     scale_of_zcdp,
     variances_between,
 )
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
+from hockeystick.learners.experts.expert_losses import TakesLosses
+from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.mechanisms.contract.arguments import generator, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import AnyLedger
@@ -49,8 +49,6 @@ Policy = Literal["best", "leader", "hedge", "adaptive hedge", "bare leader"]
 
 _WINDOW = 9.0  # the leader's noise lies within so many standard deviations, up to 1e-18
 _CELLS = 1 << 20
-_PADDING = 2.0**-10  # standard deviation of continuous noise on top, in scales: over 2^10 steps of a release's grid
-_ROUNDING = 1.0 + 2.0**-40  # of a standard deviation from a sum of variances
 
 
 def _perturbation(value: object) -> float:
@@ -352,7 +350,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
         return RegretBound(min(found) + rounding, most=self.rounds, adversary=checked)
 
     def _least_spread(self) -> float:
-        return math.sqrt(largest_variance(self.mechanism) + (_PADDING * self.scale) ** 2) * _ROUNDING
+        return least_spread(self.mechanism)
 
 
 def _losses_sensitivity(experts: int) -> float:

@@ -17,8 +17,8 @@ from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits import Claim, audit
 from hockeystick.learners import MultiplicativeWeights, PrivateFTRL, TreeExperts
+from hockeystick.learners.common.prefix_sums import PublishedRuns
 from hockeystick.learners.lazy import Ball, Box, LinearLosses, QuadraticLosses, RegressionLosses
-from hockeystick.learners.lazy.comparators.prefix_sums import PublishedRuns
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.streams import tree_blocks
 
