@@ -1,4 +1,4 @@
-"""The work of ``hockeystick run fed-svt`` and ``fed-stoch``: calibrates, certifies and simulates the learners.
+"""The work of ``hockeystick run fed-svt`` and ``fed-stoch``: calibrates, certifies, simulates and releases.
 
 The result is a plain dictionary. ``epsilon`` is certified by the learner's accountant graph for the threat model at
 ``delta``; ``epsilon_printed`` comes from the paper's theorems for the same parameters, and is not a guarantee.
@@ -16,7 +16,8 @@ from attrs import frozen
 
 from hockeystick._runs.guarantee_entries import drawn_content, printed_content
 from hockeystick._runs.lazy_streams import federated_file
-from hockeystick.accounting import Guarantee, InvalidArgumentError
+from hockeystick._runs.ledgers import WITHHELD, charging
+from hockeystick.accounting import DurableLedger, Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import FedStoch, FedSVT
 from hockeystick.learners.common.printed_claims import PrintedGuarantee
@@ -30,9 +31,11 @@ from hockeystick.learners.federated.made_up_streams import (
 )
 from hockeystick.learners.federated.one_good_expert import runs as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.plan import printed_cost
+from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise, StochSetting, Where
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
 from hockeystick.learners.federated.stochastic.privacy_plan import printed_claims
+from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel
 
 Progress = Callable[[str], None]
@@ -60,12 +63,24 @@ class FederatedLosses:
         blocks: Returns an iterator over blocks of rounds, of shape (clients, n, experts), or (n, experts) if
             ``summed``.
         summed: Whether the losses are summed over clients.
+        array: The losses of each client; None if they are summed or made up block by block.
     """
 
     name: str
     shape: tuple[int, int, int]
     blocks: Callable[[], Iterator[FloatArray]]
     summed: bool = False
+    array: npt.NDArray[Any] | None = None
+
+    def each(self) -> npt.NDArray[Any]:
+        """Returns the losses of each client.
+
+        Raises:
+            InvalidArgumentError: The losses are summed over clients.
+        """
+        if self.array is None:
+            raise InvalidArgumentError("--losses", self.name, "is summed over clients", "give each client's losses")
+        return self.array
 
 
 def stream(name: str, *, clients: int, rounds: int, experts: int, epsilon: float, seed: int) -> FederatedLosses:
@@ -119,15 +134,14 @@ def losses_file(path: str, *, clients: int | None, rounds: int | None, experts: 
     ):
         if given is not None and given != own:
             raise InvalidArgumentError(option, given, f"differs from the file's {own}", "leave it out")
-    losses = _array(path, found) if found.ndim == 3 else None
-    if losses is not None:
-        return losses
+    if found.ndim == 3:
+        return _array(path, found)
     return FederatedLosses(path, (int(shape[0]), *found.shape), lambda: _cut(found), summed=True)
 
 
 def _array(name: str, losses: npt.NDArray[Any]) -> FederatedLosses:
     m, t, d = losses.shape
-    return FederatedLosses(name, (m, t, d), lambda: _cut(losses))
+    return FederatedLosses(name, (m, t, d), lambda: _cut(losses), array=losses)
 
 
 def _cut(losses: npt.NDArray[Any]) -> Iterator[FloatArray]:
@@ -187,10 +201,55 @@ def stoch_learner(
     return FedStoch(setting=setting, rounds=t, experts=d).calibrated(model, epsilon=epsilon, delta=delta)
 
 
+# --- what both learners have in common -------------------------------------------------------------------------------
+
+Played = tuple[dict[str, Any], npt.NDArray[Any]]
+"""The entries of a run, and what is played: the expert of each round, or the mixture of each phase."""
+
+
+def plan_content(learner: FedSVT | FedStoch, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
+    """Returns the entries of a plan."""
+    if isinstance(learner, FedSVT):
+        return _svt_content(learner, model, epsilon, delta)
+    return _stoch_content(learner, model, epsilon, delta)
+
+
+def play(learner: FedSVT | FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> Played:
+    """Returns one simulated run."""
+    progress("simulating")
+    if isinstance(learner, FedSVT):
+        return _play_svt(learner, losses, seed)
+    return _play_stoch(learner, losses, seed)
+
+
+def release(
+    learner: FedSVT | FedStoch,
+    losses: FederatedLosses,
+    model: ThreatModel,
+    ledger: DurableLedger | None,
+    progress: Progress,
+) -> Played:
+    """Returns a release of all clients in one process; the ledger is charged the cost against the adversary ``model``.
+
+    Raises:
+        InvalidArgumentError: The losses are summed over clients, or outside [0, 1]; or the noise has no exact sampler.
+            Nothing was charged.
+        HockeystickError: The ledger refuses; nothing was drawn.
+    """
+    progress("releasing")
+    given = losses.each()
+    if isinstance(learner, FedSVT):
+        found = learner.release(given, **charging(ledger, "run fed-svt"))
+        runs = SVTRuns(found.experts, found.above)
+        return _entries(losses, learner.communication(runs)) | _switches(runs), learner.plays(runs)
+    points = learner.release(given, view=model, **charging(ledger, "run fed-stoch")).points
+    return _entries(losses, learner.communication()), points
+
+
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def svt_content(learner: FedSVT, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
+def _svt_content(learner: FedSVT, model: ThreatModel, epsilon: float, delta: float) -> dict[str, Any]:
     """Returns the entries of a plan of Fed-SVT."""
     printed = printed_cost(
         delta,
@@ -217,7 +276,7 @@ def svt_content(learner: FedSVT, model: ThreatModel, *, epsilon: float, delta: f
     }
 
 
-def stoch_content(learner: FedStoch, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
+def _stoch_content(learner: FedStoch, model: ThreatModel, epsilon: float, delta: float) -> dict[str, Any]:
     """Returns the entries of a plan of Fed-DP-OPE-Stoch."""
     setting = learner.setting
     printed, reason = None, None
@@ -278,42 +337,41 @@ def _accounted(
     }
 
 
-def play_svt(learner: FedSVT, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """Returns one simulated run of Fed-SVT: its regret and communication."""
-    progress("simulating")
+def _play_svt(learner: FedSVT, losses: FederatedLosses, seed: int) -> Played:
     sums = learner.sums(losses.blocks())
     run = fed_svt_run.run(learner, [sums], seed)
     regret = float(learner.regret_of(run, sums)[0])
-    sent = learner.communication(run)
-    return _played(losses, seed, regret, sent.up, sent.down) | {"switches_made": int(np.sum(run.above))}
+    return _entries(losses, learner.communication(run), seed, regret) | _switches(run), learner.plays(run)
 
 
-def play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> dict[str, Any]:
-    """Returns one simulated run of Fed-DP-OPE-Stoch: its regret and communication.
-
-    Raises:
-        InvalidArgumentError: The losses are summed over clients.
-    """
+def _play_stoch(learner: FedStoch, losses: FederatedLosses, seed: int) -> Played:
     if losses.summed:
-        raise InvalidArgumentError("--losses", losses.name, "is summed over clients", "give each client's losses")
-    progress("simulating")
+        losses.each()  # refuses
     m = learner.setting.clients
     seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(m + 1, np.uint64) >> np.uint64(1)]
     run = learner.run(losses.blocks(), seeds[:m], server_seed=seeds[m])
-    sent = learner.communication()
-    return _played(losses, seed, run.regret, sent.up, sent.down)
+    return _entries(losses, learner.communication(), seed, run.regret), run.broadcasts.points
 
 
-def _played(losses: FederatedLosses, seed: int, regret: float, up: int, down: int) -> dict[str, Any]:
+def _switches(run: SVTRuns) -> dict[str, Any]:
+    return {"switches_made": int(np.sum(run.above))}
+
+
+def _entries(
+    losses: FederatedLosses, sent: Communication, seed: int | None = None, regret: float | None = None
+) -> dict[str, Any]:
+    """The entries of a simulation with its seed and regret, or of a release without them."""
+    released = regret is None
     return {
-        "mode": "simulation",
-        "simulated": True,
+        "mode": "release" if released else "simulation",
+        "simulated": not released,
         "seed": seed,
         "data": losses.name,
         "regret": regret,
-        "regret_per_round": regret / losses.shape[1],
-        "scalars_up": up,
-        "scalars_down": down,
+        "regret_per_round": None if regret is None else regret / losses.shape[1],
+        "withheld": WITHHELD if released else None,
+        "scalars_up": sent.up,
+        "scalars_down": sent.down,
     }
 
 

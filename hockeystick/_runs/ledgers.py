@@ -6,6 +6,9 @@ from typing import Any
 
 from hockeystick.accounting import Adjacency, DurableLedger, UnsupportedAdjacencyError
 
+WITHHELD = "a function of the data that the guarantee does not cover: not released"
+"""Why a release has no loss and no regret."""
+
 
 def opened(place: str | None, relation: Adjacency = Adjacency.REPLACE_ONE) -> DurableLedger | None:
     """Returns a ledger, after checking its neighbouring relation before any record is read; None for None.

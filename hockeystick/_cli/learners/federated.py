@@ -1,4 +1,4 @@
-"""``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulates federated learning from expert advice."""
+"""``hockeystick run fed-svt`` and ``fed-stoch``: plans, simulates and releases federated learning from experts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.array_outputs import array_path, write_array
 from hockeystick._cli.frame.destinations import result_files
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, private_file, together
@@ -15,12 +16,19 @@ from hockeystick._cli.frame.shared_options import (
     Given,
     absent,
     flag,
-    mode_options,
+    ledger_option,
     option,
+    output_options,
     picked,
+    plan_option,
+    refuse_seeded_release,
     refuse_with_plan,
+    release_option,
+    seed_of,
+    seed_option,
     target_options,
 )
+from hockeystick._cli.frame.streams import warn
 
 if TYPE_CHECKING:
     from hockeystick.learners.network.threat_models import ThreatModel
@@ -45,7 +53,16 @@ _shared = together(
         default=None,
         help="The adversary that the guarantee is against; see above. Default: output.",
     ),
-    mode_options(seed="losses and the simulation"),
+    plan_option(),
+    seed_option("losses and the simulation"),
+    release_option("Run with secure noise, so that what is played may be published; needs --losses."),
+    ledger_option(),
+    option(
+        "--actions FILE.npy",
+        FileName("output"),
+        "Write what is played: the expert of every round (fed-svt), or the mixture of every phase (fed-stoch).",
+    ),
+    output_options(),
 )
 
 
@@ -63,9 +80,13 @@ def fed_svt(**given: Any) -> int:
     experts played; the default), client (the adversary also knows all other clients' data and noise), and central (as
     output); server is refused.
 
+    By default this is a simulation, which must not be published. --release draws secure noise in one process that has
+    all losses, and gives the experts (--actions), but not the regret, which the guarantee does not cover.
+
     \b
     Examples:
       hockeystick run fed-svt --clients 10 --rounds 512 --experts 100 --epsilon 1 --adversary zero-expert
+      hockeystick run fed-svt --losses L.npy --epsilon 1 --release --ledger people.db --actions played.npy
       hockeystick run fed-svt --clients 1000 --rounds 16384 --experts 100 --epsilon 1 --delta 1e-6 --plan
 
     Exit status: 0, or 2 where it could not run.
@@ -96,9 +117,14 @@ def fed_stoch(**given: Any) -> int:
     (the adversary also knows all other clients' data and noise), and server (also all messages; needs more noise). With
     central a trusted server adds the noise.
 
+    By default this is a simulation, which must not be published. --release draws secure noise and secret orders for
+    all clients in one process, and gives the mixtures (--actions): phase p is rounds 2^(p-1) to 2^p - 1. The ledger is
+    charged the cost against the adversary of --threat-model.
+
     \b
     Examples:
       hockeystick run fed-stoch --clients 10 --rounds 4095 --experts 20 --epsilon 1 --adversary gap
+      hockeystick run fed-stoch --losses L.npy --epsilon 1 --release --ledger people.db --actions played.npy
       hockeystick run fed-stoch --clients 10 --rounds 4095 --experts 20 --epsilon 1 --delta 1e-6
         --noise gaussian --threat-model server --plan
 
@@ -123,33 +149,44 @@ def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) 
     """Builds the learner, runs it unless ``--plan`` is given, and prints and writes the result."""
     files = result_files(given)
     _check(given)
+    actions_path = array_path(given["actions"], files)
     from hockeystick._runs import federated
-    from hockeystick.learners import FedSVT
+    from hockeystick._runs.ledgers import opened
     from hockeystick.learners.network.threat_models import threat_model
 
-    model, seed = threat_model(given["threat_model"] or "output"), given["seed"] or 0
-    target, sizes = picked(given, "epsilon", "delta"), picked(given, *_SIZES)
+    model, sizes = threat_model(given["threat_model"] or "output"), picked(given, *_SIZES)
     with working() as progress, private_file("--losses", given["losses"]):
         losses = None if given["losses"] is None else federated.losses_file(given["losses"], **sizes)
+        ledger = opened(given["ledger"])
         progress("calibrating")
-        shape = tuple(sizes.values()) if losses is None else losses.shape
-        learner = calibrated(given, shape, model)
-        svt = isinstance(learner, FedSVT)
-        content = (federated.svt_content if svt else federated.stoch_content)(learner, model, **target)
+        learner = calibrated(given, tuple(sizes.values()) if losses is None else losses.shape, model)
+        content = federated.plan_content(learner, model, **picked(given, "epsilon", "delta"))
         content["regret_bound"] = federated.regret_bound(learner, given.get("rho", 0.1))
         if not given["plan"]:
+            seed = seed_of(given)
             if losses is None:
-                losses = federated.stream(given["adversary"], epsilon=given["epsilon"], seed=seed, **sizes)
-            content |= (federated.play_svt if svt else federated.play_stoch)(learner, losses, seed, progress)
-    conclude(given, content, files)
+                losses = federated.stream(given["adversary"], epsilon=given["epsilon"], seed=seed or 0, **sizes)
+            if seed is None:
+                run, played = federated.release(learner, losses, model, ledger, progress)
+            else:
+                run, played = federated.play(learner, losses, seed, progress)
+            content |= run
+            if actions_path is not None:
+                write_array(actions_path, played)
+    if conclude(given, content, files)["mode"] == "release" and actions_path is None:
+        warn("what was played was not saved, and another release costs ε again: give --actions")
     return 0
 
 
 def _check(given: Given) -> None:
     if given["plan"]:
-        refuse_with_plan(given, "adversary", "seed")
+        refuse_with_plan(given, "adversary", "seed", "release", "ledger", "actions")
     elif (given["losses"] is None) == (given["adversary"] is None):
         raise click.UsageError("give one of --losses, --adversary and --plan")
+    else:
+        refuse_seeded_release(given)
+        if given["release"] and given["losses"] is None:
+            raise click.UsageError("--release needs --losses: built-in losses are made up")
     sizes = absent(given, *_SIZES)
     if sizes and given["losses"] is None:
         raise click.UsageError(f"give --losses or {', '.join(sizes)}")

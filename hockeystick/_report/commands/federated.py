@@ -21,7 +21,7 @@ _WHOLE = ("period", "switches", "trees", "phases", "leaves", "last_batch")
 
 
 def federated_report(result: Result) -> Report:
-    """Returns the report on a plan or a simulated run."""
+    """Returns the report on a plan, a simulated run or a release."""
     against = f", threat model {result['threat_model']}"
     return learner_report(
         f"{_TITLES[result['learner']]}: {MODES[result['mode']]}",
@@ -58,11 +58,18 @@ def _parameters(result: Result) -> Facts:
 def _outcome(result: Result) -> Facts:
     facts: list[tuple[str, Cell]] = [
         ("losses", result["data"]),
-        ("regret", f"{number(result['regret'])} per client, {number(result['regret_per_round'])} per round"),
+        ("regret", _regret(result)),
         ("sent up", f"{whole(result['scalars_up'])} scalars, over all clients"),
         ("sent down", f"{whole(result['scalars_down'])} scalars"),
-        ("seed", str(result["seed"])),
     ]
+    if result["mode"] == "simulation":
+        facts.append(("seed", str(result["seed"])))
     if "switches_made" in result:
         facts.insert(2, ("switches", f"{whole(result['switches_made'])} (draws after the first one)"))
     return tuple(facts)
+
+
+def _regret(result: Result) -> str:
+    if result["mode"] == "release":
+        return str(result["withheld"])
+    return f"{number(result['regret'])} per client, {number(result['regret_per_round'])} per round"

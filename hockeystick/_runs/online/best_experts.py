@@ -11,14 +11,12 @@ import numpy.typing as npt
 
 from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick._runs.lazy_streams import Stream
-from hockeystick._runs.ledgers import charging
+from hockeystick._runs.ledgers import WITHHELD, charging
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import Choice, choose
 from hockeystick.learners.common.regret_bound import Adversary
 from hockeystick.learners.experts.batches import exact_batch_sums
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
-
-WITHHELD = "a function of the data that the guarantee does not cover: not released"
 
 
 def plan(

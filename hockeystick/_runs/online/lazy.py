@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hockeystick._runs.lazy_streams import Stream, domain_of
-from hockeystick._runs.ledgers import charging
+from hockeystick._runs.ledgers import WITHHELD, charging
 from hockeystick._runs.online.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import LazyConvex, LazyExperts
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hockeystick.learners.lazy.convex.sampling.samplers import Sampler
 
 Progress = Callable[[str], None]
-
-_WITHHELD = "a function of the data that the guarantee does not cover: not released"
 
 
 def run_experts(
@@ -166,4 +164,4 @@ def _played(
 
 def _withheld(switches: int, best: str) -> dict[str, Any]:
     nothing = dict.fromkeys(("seed", "loss", f"{best}_loss", best, "regret"))
-    return {"mode": "release", "simulated": False, **nothing, "switches": switches, "withheld": _WITHHELD}
+    return {"mode": "release", "simulated": False, **nothing, "switches": switches, "withheld": WITHHELD}

@@ -35,7 +35,7 @@ from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, 
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, printed_communication
 from hockeystick.learners.federated.stochastic.privacy_plan import plan
 from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
-from hockeystick.learners.federated.stochastic.release import released_winner
+from hockeystick.learners.federated.stochastic.release import check_release, released_winner
 from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
 from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
 from hockeystick.learners.network.protocol import (
@@ -253,19 +253,23 @@ class FedStoch(OnlineLearner):
         name: str | None = None,
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
+        view: ThreatModel | str | None = None,
     ) -> Broadcasts:
         """Returns a run of all clients in one process for publication, with their secret orders and noise.
 
         Args:
             losses: Shape (clients, rounds, d).
-            ledger, name, reads: As for a mechanism's release; the cost is that of the plays (:meth:`event`).
+            ledger, name, reads: As for a mechanism's release; the cost is that in ``view``.
             noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+            view: The threat model of :meth:`guarantee` whose cost is recorded; None for the plays (:meth:`event`).
 
         Raises:
             InvalidArgumentError: wrong shape, losses that the family refuses, or noise that a release can't draw;
                 nothing was recorded.
             HockeystickError: the ledger refuses.
         """
+        check_release(self.setting, experts=self.experts)
+        event = self.guarantee(view).event
         shape = (self.setting.clients, self.rounds, self.experts)
         given = array("losses", losses, shape=shape, bools=True, data=True)
         source = check_noise(noise)
@@ -274,7 +278,7 @@ class FedStoch(OnlineLearner):
         def drawn() -> Broadcasts:
             return conduct(self.server(source), InProcess(clients), clients=len(clients), least=len(clients)).result
 
-        return charged(self.event(), drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return charged(event, drawn, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
 
     def server(self, source: int | Noise | None = None) -> Server[Broadcasts]:
         """Returns the server for :func:`~hockeystick.learners.network.conduct`.

@@ -21,6 +21,7 @@ The overheads shrink with D, so those of the vertex that moves a leaf least are 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -48,14 +49,37 @@ def secret_labels(phase: TreePhase, setting: StochSetting, noise: Noise) -> Labe
     return labels[np.argsort(keys)]
 
 
+def check_release(setting: StochSetting, *, experts: int) -> None:
+    """Refuses a setting of which a release would fail at a leaf, before anything is charged.
+
+    Raises:
+        InvalidArgumentError: as :func:`released_scores` or :func:`released_winner`, for any leaf.
+    """
+    for phase in setting.phases:
+        if phase is not None:
+            for tree in range(1, phase.trees + 1) if phase.trees else (0,):
+                if setting.where == "client":
+                    _message_noise(setting, phase, tree, experts)
+                else:
+                    _server_noise(setting, phase, tree)
+
+
 def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: FloatArray, noise: Noise) -> FloatArray:
     """Returns a client's gradient of shape (d,), on a grid, with noise.
 
     Raises:
         InvalidArgumentError: noise that hides no message, or averages whose rounding exceeds the shift by a record.
     """
+    step, scale = _message_noise(setting, phase, tree, len(scores))
+    draw = noise.laplace if setting.noise == "laplace" else noise.gaussian
+    return noise_on_a_grid.values(noise_on_a_grid.steps(scores, step) + draw(scale, len(scores)), step)
+
+
+@lru_cache(maxsize=256)
+def _message_noise(setting: StochSetting, phase: TreePhase, tree: int, entries: int) -> tuple[float, float]:
+    """The step of the grid of a client's gradient of shape (entries,), and the scale of its noise in steps."""
     shift, error = _least_shift(setting, phase, tree), _rounding(setting, phase)
-    scale, entries = phase.scale(tree), len(scores)
+    scale = phase.scale(tree)
     _check_rounding(error, shift)
     l1, l2 = entries * shift, math.sqrt(entries) * shift
     if setting.noise == "laplace":
@@ -70,10 +94,8 @@ def released_scores(setting: StochSetting, phase: TreePhase, tree: int, scores: 
         raise InvalidArgumentError("scales", scale, "is too large for the shift by one loss", "use less noise")
     more = 1 + math.ceil(2 * error / step)  # the steps by which rounding moves a coordinate
     if setting.noise == "laplace":
-        drawn = noise.laplace(noise_on_a_grid.laplace_scale(scale, l1, step, entries * more) + 1, entries)
-    else:
-        drawn = noise.gaussian(noise_on_a_grid.gaussian_scale(scale, l2, step, entries * more**2), entries)
-    return noise_on_a_grid.values(noise_on_a_grid.steps(scores, step) + drawn, step)
+        return step, noise_on_a_grid.laplace_scale(scale, l1, step, entries * more) + 1
+    return step, noise_on_a_grid.gaussian_scale(scale, l2, step, entries * more**2)
 
 
 def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: FloatArray, noise: Noise) -> int:
@@ -82,17 +104,23 @@ def released_winner(setting: StochSetting, phase: TreePhase, tree: int, total: F
     Raises:
         InvalidArgumentError: sums whose rounding exceeds the shift by a record.
     """
+    shift, scale = _server_noise(setting, phase, tree)
+    if setting.noise == "gaussian":
+        sensitivity = math.sqrt(len(total)) * shift
+        return int(np.argmin(Gaussian(scale, sensitivity=sensitivity).release(total, noise=noise)))
+    return int(NoisyMax(scale, setting.noise, sensitivity=shift, minimum=True).release(total, noise=noise))
+
+
+@lru_cache(maxsize=256)
+def _server_noise(setting: StochSetting, phase: TreePhase, tree: int) -> tuple[float, float]:
+    """The shift of a sum over clients by one loss, and the scale of the noise on the sum."""
     m = setting.clients
     shift = _least_shift(setting, phase, tree)
     # A sum over m clients is off by U for each, of m times the largest; 2 U are taken.
     error = m * (_rounding(setting, phase) + m * _largest(setting, phase) * 2.0**-52)
     _check_rounding(error, shift)
     # 2^13 U, of which products, the quotient and the sum need 5.
-    scale = m * phase.scale(tree) * (1 + 2 * error / shift) * (1 + 2.0**-40)
-    if setting.noise == "gaussian":
-        sensitivity = math.sqrt(len(total)) * shift
-        return int(np.argmin(Gaussian(scale, sensitivity=sensitivity).release(total, noise=noise)))
-    return int(NoisyMax(scale, setting.noise, sensitivity=shift, minimum=True).release(total, noise=noise))
+    return shift, m * phase.scale(tree) * (1 + 2 * error / shift) * (1 + 2.0**-40)
 
 
 def _least_shift(setting: StochSetting, phase: TreePhase, tree: int) -> float:

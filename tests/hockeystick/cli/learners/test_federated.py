@@ -1,4 +1,4 @@
-"""Tests of ``hockeystick run fed-svt`` and ``fed-stoch``: plans and simulations under each threat model, and
+"""Tests of ``hockeystick run fed-svt`` and ``fed-stoch``: plans, simulations and releases under each threat model, and
 refusals."""
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from command_line import assert_refused
 
+from hockeystick.accounting import Adjacency, DurableLedger, PureFilter
 from hockeystick.learners import FedSVT
+from hockeystick.learners.federated.stochastic import release as stoch_release
+from hockeystick.mechanisms import ReleaseNoise
 
 SIZES = ["--clients", "4", "--rounds", "127", "--experts", "5"]
 
@@ -77,10 +80,91 @@ def test_losses_of_a_file(summed: bool, tmp_path: Path) -> None:
         assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1", "--rounds", "9"), "--rounds", "64")
 
 
+# --- releases --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def losses(tmp_path: Path) -> Path:
+    table = np.random.default_rng(1).random((3, 63, 4)).astype(np.float32)
+    table[:, :, 2] *= 0.02
+    np.save(tmp_path / "L.npy", table)
+    return tmp_path / "L.npy"
+
+
+def ledger_for(place: Path, epsilon: float) -> DurableLedger:
+    return DurableLedger.create(place, PureFilter(epsilon, adjacency=Adjacency.REPLACE_ONE))
+
+
+@pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])
+def test_a_release_is_charged_and_has_no_regret(learner: str, losses: Path, tmp_path: Path) -> None:
+    ledger = ledger_for(tmp_path / "people.db", 3.0)
+    args = [learner, "--losses", str(losses), "--epsilon", "2", "--release", "--ledger", str(tmp_path / "people.db")]
+    found = result_of(*args, "--actions", str(tmp_path / "played.npy"))
+    assert (found["mode"], found["simulated"]) == ("release", False) and found["epsilon"] <= 2.0
+    assert found["regret"] is found["regret_per_round"] is found["seed"] is None and "guarantee" in found["withheld"]
+    assert [charge.note for charge in ledger.charges()] == [f"hockeystick run {learner}"]
+    played = np.load(tmp_path / "played.npy")
+    if learner == "fed-svt":
+        assert played.shape == (63,) and set(played) <= {0, 1, 2, 3} and found["switches_made"] >= 0
+    else:
+        assert played.shape == (6, 4) and played.sum(axis=1) == pytest.approx(1.0)
+    assert found["scalars_up"] > 0
+    again = run(*args)
+    assert_refused(again, "is left")
+    assert len(ledger.charges()) == 1
+    shown = run(*args[:-2])
+    assert shown.exit_code == 0 and "was not saved" in shown.stderr
+    assert shown.stdout.startswith("released: ε ≤ ") and "not released" in shown.stdout and "seed" not in shown.stdout
+
+
+def test_nothing_is_drawn_if_the_ledger_refuses_and_nothing_charged_for_bad_losses(
+    losses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(self: object, *given: object) -> None:
+        raise RuntimeError("drawn")
+
+    for name in ("laplace", "gaussian", "uniform"):
+        monkeypatch.setattr(ReleaseNoise, name, draw)
+    monkeypatch.setattr(stoch_release, "secret_labels", draw)
+    ledger = ledger_for(tmp_path / "small.db", 0.5)
+    for learner in ("fed-svt", "fed-stoch"):
+        args = [learner, "--losses", str(losses), "--epsilon", "2", "--release"]
+        assert_refused(run(*args, "--ledger", str(tmp_path / "small.db")), "is left")
+        assert "drawn" in run(*args).stderr  # the trap works
+    bad = np.load(losses)
+    bad[1, 5, 2] = 1.5
+    np.save(tmp_path / "bad.npy", bad)
+    rich = ledger_for(tmp_path / "rich.db", 30.0)
+    for learner in ("fed-svt", "fed-stoch"):
+        args = [learner, "--losses", str(tmp_path / "bad.npy"), "--epsilon", "2", "--release"]
+        assert_refused(run(*args, "--ledger", str(tmp_path / "rich.db")), "losses")
+    gumbel = run("fed-stoch", *args[1:], "--noise", "gumbel", "--ledger", str(tmp_path / "rich.db"))
+    assert_refused(gumbel, "hides no message")
+    np.save(tmp_path / "sums.npy", np.load(losses).sum(axis=0))
+    summed = ("--losses", str(tmp_path / "sums.npy"), "--clients", "3", "--epsilon", "2", "--release")
+    assert_refused(run("fed-svt", *summed, "--ledger", str(tmp_path / "rich.db")), "summed over clients")
+    assert not ledger.charges() and not rich.charges()
+
+
+def test_the_ledger_is_charged_for_the_threat_model(losses: Path, tmp_path: Path) -> None:
+    """For messages, a mutant would charge the plays of the same noise, a half: d/2 = 2 times less."""
+    ledger = ledger_for(tmp_path / "people.db", 30.0)
+    args = ["fed-stoch", "--losses", str(losses), "--epsilon", "2", "--release", "--trees", "0", "--known-order"]
+    result_of(*args, "--threat-model", "server", "--ledger", str(tmp_path / "people.db"))
+    (charge,) = ledger.charges()
+    assert charge.event.pure_epsilon() == pytest.approx(2.0)
+    result_of(*args, "--threat-model", "output", "--ledger", str(tmp_path / "people.db"))
+    assert ledger.charges()[1].event.pure_epsilon() == pytest.approx(2.0)
+
+
 def test_bad_options_are_refused(tmp_path: Path) -> None:
     base = ("fed-stoch", *SIZES, "--epsilon", "1")
     assert_refused(run(*base), "--losses, --adversary and --plan")
     assert_refused(run(*base, "--plan", "--adversary", "gap"), "--adversary")
+    assert_refused(run(*base, "--plan", "--release"), "--release")
+    assert_refused(run(*base, "--adversary", "gap", "--release"), "--losses")
+    assert_refused(run(*base, "--adversary", "gap", "--release", "--seed", "1"), "--seed")
+    assert_refused(run(*base, "--adversary", "gap", "--ledger", "people.db"), "needs --release")
     assert_refused(run(*base, "--adversary", "nobody"), "nobody", "is unknown")
     assert_refused(run("fed-svt", "--rounds", "9", "--epsilon", "1", "--plan"), "--clients, --experts")
     assert_refused(run(*base, "--adversary", "gap", "--threat-model", "insider"), "threat-model")
