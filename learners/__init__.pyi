@@ -1,3 +1,4 @@
+from . import bandits as bandits
 from . import distribution as distribution
 from . import divergence as divergence
 from . import experts as experts
@@ -5,6 +6,10 @@ from . import federated as federated
 from . import lazy as lazy
 from . import network as network
 from . import smoothed as smoothed
+from .bandits.arm_stream import BanditRelease as BanditRelease
+from .bandits.noisy_bandit import BanditRuns as BanditRuns
+from .bandits.noisy_bandit import BanditStream as BanditStream
+from .bandits.noisy_bandit import NoisyBandit as NoisyBandit
 from .choice import Candidate as Candidate
 from .choice import Choice as Choice
 from .choice import choose as choose

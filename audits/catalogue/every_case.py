@@ -10,6 +10,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.audits.catalogue.bandits.cases import bandit_cases
 from hockeystick.audits.catalogue.distribution.cases import distribution_cases
 from hockeystick.audits.catalogue.divergence.cases import kl_cases
 from hockeystick.audits.catalogue.federated.cases import federated_cases
@@ -42,6 +43,7 @@ def catalogue() -> tuple[Case, ...]:
         *learner_cases(),
         *baseline_cases(),
         *federated_cases(),
+        *bandit_cases(),
         *kl_cases(),
         *distribution_cases(),
         *smoothed_cases(),

@@ -115,6 +115,10 @@ def levels() -> Any:
     return L.distribution.UniformMixture().levels(L.distribution.LabelTable([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]]), 10)
 
 
+def bandit() -> L.NoisyBandit:
+    return L.NoisyBandit(rounds=4, arms=3, batch=1, scale=1.0, learning_rate=0.1, exploration=0.1)
+
+
 RUN = b"8 bytes."  # of a server's run
 
 
@@ -360,6 +364,8 @@ def _experts() -> dict[str, Row]:
         "SVTStream": Row(
             lambda: svt().start(noise=M.SimulationNoise(1)), {"losses": np.full((2, 3), 0.5)}, stateful=True
         ),
+        "BanditStream": Row(lambda: bandit().start(noise=M.SimulationNoise(1)), {"loss": 0.5}, stateful=True),
+        "NoisyBandit": Row(bandit, LOSSES, {"arms": np.zeros(4, int), "estimates": np.zeros(3)}),
         "UpdatesStream": Row(
             lambda: L.LimitedUpdates(rounds=4, experts=3, learning_rate=0.5).start(noise=M.SimulationNoise(1)),
             {"losses": np.full(3, 0.5)},

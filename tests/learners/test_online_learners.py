@@ -44,6 +44,11 @@ class Row:
     data: Any
     feedback: Callable[[int], Any]
     actions: Callable[[Any, Any], Any] = lambda learner, found: found
+    told: Callable[[Any, Any], Any] = lambda feedback, session: feedback
+
+    def update(self, session: Any, t: int) -> None:
+        """Gives a session what it may read of round t."""
+        session.update(self.told(self.feedback(t), session))
 
 
 def experts(build: Callable[..., Any], actions: Callable[[Any, Any], Any] = lambda learner, found: found) -> Row:
@@ -74,7 +79,19 @@ def stoch(**target: Any) -> Any:
     return found.calibrated("output", **{**TARGET, **target})
 
 
+def bandit(build: Callable[..., Any]) -> Row:
+    """One that reads the loss of the arm that it plays, has no delta, and shows its sums."""
+    return Row(
+        lambda *, epsilon=1.0, delta=0.0, **target: build(rounds=ROUNDS, arms=EXPERTS, epsilon=epsilon, **target),
+        ROWS,
+        lambda t: ROWS[t],
+        lambda learner, found: found.arms,
+        lambda losses, session: float(losses[session.predict()]),
+    )
+
+
 DEPLOYED = {
+    "NoisyBandit": bandit(L.NoisyBandit.calibrated),
     "LazyExperts": experts(
         lambda **target: L.LazyExperts.calibrated(**SHAPE, **{**TARGET, **target}), lambda learner, found: found.actions
     ),
@@ -108,6 +125,7 @@ DEPLOYED = {
         lambda learner, found: learner.plays(found),
     ),
 }
+PURE = ("NoisyBandit", "NoisyHedge")
 OTHERS: dict[str, Callable[[], Any]] = {
     "NormalisedLazyExperts": lambda: L.NormalisedLazyExperts(**SHAPE, learning_rate=0.1, fake_switch_probability=0.1),
     "LazyTransform": lambda: L.LazyTransform(
@@ -150,7 +168,7 @@ def test_each_method_exists_or_is_refused_with_its_reason(name: str, learners: d
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any]) -> None:
     """For one person and for two; the event is the graph's; a group may leave more unused."""
-    learner, delta = learners[name], 0.0 if name == "NoisyHedge" else 1e-6
+    learner, delta = learners[name], 0.0 if name in PURE else 1e-6
     found = learner.guarantee().epsilon(delta).upper
     budgets = name in ("FedSVT", "ShrinkingDartboard")  # whole numbers of draws
     assert (0.8 if budgets else 0.98) <= found <= 1.0
@@ -161,7 +179,7 @@ def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any])
 
 @pytest.mark.parametrize("name", [name for name in DEPLOYED if name != "FedSVT"])
 def test_group_targets_are_met(name: str) -> None:
-    learner, delta = DEPLOYED[name].build(group=2), 0.0 if name == "NoisyHedge" else 1e-6
+    learner, delta = DEPLOYED[name].build(group=2), 0.0 if name in PURE else 1e-6
     group = learner.guarantee(group=2).epsilon(delta).upper
     assert group <= 1.0 and (group >= 0.5 or name == "LazyExperts, l2p")  # which never moves in so few rounds
     assert group == 0.0 or learner.guarantee().epsilon(delta).upper < 0.95 * group
@@ -185,9 +203,9 @@ def test_a_session_plays_what_a_release_plays(name: str, learners: dict[str, Any
         assert session.round == t
         played.append(session.predict())
         np.testing.assert_array_equal(session.predict(), played[-1])
-        session.update(row.feedback(t))
+        row.update(session, t)
     np.testing.assert_array_equal(np.array(played), found)
-    for late in (session.predict, lambda: session.update(row.feedback(0))):
+    for late in (session.predict, lambda: session.update(0.5)):
         with pytest.raises(StreamHaltedError, match="rounds are over"):
             late()
 
@@ -197,13 +215,13 @@ def test_checkpoints_go_on_and_belong_to_their_run(name: str, learners: dict[str
     learner, row = learners[name], DEPLOYED[name]
     session = learner.start(noise=SimulationNoise(4))
     for t in range(5):
-        session.update(row.feedback(t))
+        row.update(session, t)
     saved = json.loads(json.dumps(session.checkpoint()))
     again = learner.resume(saved, noise=SimulationNoise(9))
     assert again.round == 5 and json.dumps(again.checkpoint()) == json.dumps(saved)
     np.testing.assert_array_equal(again.predict(), session.predict())
     for t in range(5, ROUNDS):
-        again.update(row.feedback(t))
+        row.update(again, t)
     assert again.round == ROUNDS
 
     other = DEPLOYED[name].build(epsilon=2.0)
@@ -226,7 +244,7 @@ def test_the_whole_run_is_charged_once_before_it_begins(name: str, learners: dic
     ledger = Ledger(plan.release("plays", learner.event(), reads=("rounds",)))
     session = learner.start(ledger=ledger, name="plays", noise=SimulationNoise(1))
     assert ledger.recorded("plays") == 1
-    session.update(row.feedback(0))
+    row.update(session, 0)
     learner.resume(session.checkpoint(), noise=SimulationNoise(1))
     assert ledger.recorded("plays") == 1
 
@@ -259,14 +277,14 @@ BAD = (math.nan, math.inf, "x", None, "SECRET7731")
 def test_bad_losses_name_their_place_and_change_nothing(name: str, learners: dict[str, Any]) -> None:
     learner, row = learners[name], DEPLOYED[name]
     session = learner.start(noise=SimulationNoise(2))
-    session.update(row.feedback(0))
+    row.update(session, 0)
     before = json.dumps(session.checkpoint())
-    good = row.feedback(1)
+    good = row.told(row.feedback(1), session)
     wrong: list[Any] = [*BAD, np.zeros(7), []]
     if not isinstance(good, LinearLosses):
         for value in (math.nan, 7731.5) if name != "PrivateFTRL" else (math.nan,):
             spoilt = np.array(good, dtype=float)
-            spoilt[..., -1] = value
+            spoilt.flat[-1] = value
             wrong.append(spoilt)
     for bad in wrong:
         with pytest.raises(HockeystickError) as caught:

@@ -1,0 +1,88 @@
+"""The private bandits as cases of the catalogue, with mutants that make the same claim.
+
+Every target returns the log-likelihood ratio of all that a run publishes, arms and noisy sums, between two tables of
+losses that attain the claim: in the first round all arms lose 1, or none does.
+
+Sources: Asi, Raman & Talwar 2025 (batched EXP3 with noise); Sajed & Sheffet 2019 (successive elimination with noise).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from attrs import asdict, evolve, frozen
+
+from hockeystick.accounting.arrays import FloatArray
+from hockeystick.audits.catalogue.parts.cases import Case, Subject
+from hockeystick.audits.catalogue.parts.views import LossOf
+from hockeystick.audits.claims.claim import Claim
+from hockeystick.learners.bandits.arm_stream import Arms
+from hockeystick.learners.bandits.noisy_bandit import BanditRuns, NoisyBandit
+
+_EXP3 = "Asi, Raman & Talwar 2025"
+
+
+@frozen(kw_only=True)
+class AllBatches(NoisyBandit):
+    """A mutant that adds the sums of all batches so far, each of its own arm, to the sum that gets noise."""
+
+    def _read(self, sums: FloatArray, arms: Arms) -> FloatArray:
+        return np.asarray(sums[np.arange(arms.shape[1]), arms].sum(axis=1))
+
+
+@frozen(kw_only=True)
+class ReadAgain(NoisyBandit):
+    """A mutant that restores a checkpoint of the first batch in the second one, and reads the first batch again."""
+
+    def _read(self, sums: FloatArray, arms: Arms) -> FloatArray:
+        own = super()._read(sums, arms)
+        return own + sums[0, arms[:, 0]] if arms.shape[1] == 2 else own
+
+
+@frozen(kw_only=True)
+class ExactZeros(NoisyBandit):
+    """A mutant that publishes a sum of 0 without noise."""
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> BanditRuns:
+        found = super().simulate(losses, rng, runs)
+        exact = self._exact(losses, found.arms)
+        return BanditRuns(found.arms, np.where(exact == 0.0, 0.0, found.sums), found.losses)
+
+    def log_likelihood_ratio(self, found: BanditRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
+        known = super().log_likelihood_ratio(found, losses0, losses1)
+        zero = found.sums == 0.0
+        atoms = [(self._exact(losses, found.arms) == 0.0) != zero for losses in (losses0, losses1)]
+        impossible0, impossible1 = (atom.any(axis=1) for atom in atoms)
+        return np.where(impossible0, -math.inf, np.where(impossible1, math.inf, known))
+
+
+def bandit_cases() -> Iterator[Case]:
+    """Yields the cases of the bandits."""
+    one = NoisyBandit(rounds=4, arms=2, batch=1, scale=1.0, learning_rate=0.3, exploration=0.2)
+    yield _case("noisy-bandit", one, one, 1.0, _EXP3)
+    yield _case("noisy-bandit[half the noise]", one, evolve(one, scale=0.5), 2.0, _EXP3, 1_500)
+    for what, kind, truth, samples in (
+        ("sums over all batches", AllBatches, 3.0, 1_500),
+        ("a batch read again after a checkpoint", ReadAgain, 2.0, 1_500),
+        ("a sum of 0 without noise", ExactZeros, math.inf, 500),
+    ):
+        yield _case(f"noisy-bandit[{what}]", one, kind(**asdict(one)), truth, _EXP3, samples)
+    pairs = evolve(one, rounds=6, batch=2)
+    yield _case("noisy-bandit-pairs", pairs, pairs, 1.0, _EXP3)
+    yield _case("noisy-bandit-pairs[noise of the mean on the sum]", pairs, evolve(pairs, scale=0.5), 2.0, _EXP3, 1_500)
+
+
+def _case(name: str, claimed: Any, sampled: Any, truth: float, source: str, samples: int | None = None) -> Case:
+    build = partial(_subject, claimed, sampled, truth)
+    return Case.of(f"learner/{name}", build, samples, source=source, oracle="enumeration")
+
+
+def _subject(claimed: Any, sampled: Any, truth: float) -> Subject:
+    pair = claimed.worst_case_neighbours()
+    claim = Claim(claimed.guarantee().epsilon(0.0).upper)
+    return Subject(target=LossOf(sampled, pair), neighbours=pair, claim=claim, truth=truth)
