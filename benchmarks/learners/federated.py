@@ -58,7 +58,7 @@ def rows(quick: bool) -> Iterator[Row]:
         clients=clients,
         phases=certified_phases(Sizes(clients=clients, experts=EXPERTS, epsilon=1.0), rounds - 1, trees=1),
     )
-    stoch = FedStoch(setting=setting, rounds=rounds - 1, experts=EXPERTS).calibrated("output", epsilon=1.0)
+    stoch = FedStoch(setting=setting, rounds=rounds - 1, experts=EXPERTS).recalibrated("output", epsilon=1.0)
     seeds = list(range(clients))
 
     def played() -> None:
@@ -88,7 +88,7 @@ def rows(quick: bool) -> Iterator[Row]:
         setting=StochSetting(clients=2, phases=certified_phases(Sizes(clients=2, experts=8, epsilon=1.0), 63, trees=1)),
         rounds=63,
         experts=8,
-    ).calibrated("output", epsilon=1.0)
+    ).recalibrated("output", epsilon=1.0)
     losses = small.worst_case_neighbours()[0]
     simulated = spent(1, lambda: small.simulate(losses, np.random.default_rng(3), runs, uplinks=True))[0]
     yield compared(f"{runs:g} runs of FedStoch, 63 rounds, with all messages", simulated, "the limit", 60.0, 1.0)

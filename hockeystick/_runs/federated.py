@@ -32,8 +32,7 @@ from hockeystick.learners.federated.made_up_streams import (
 from hockeystick.learners.federated.one_good_expert import runs as fed_svt_run
 from hockeystick.learners.federated.one_good_expert.plan import printed_cost
 from hockeystick.learners.federated.one_good_expert.runs import SVTRuns
-from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise, StochSetting, Where
-from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Noise
 from hockeystick.learners.federated.stochastic.privacy_plan import printed_claims
 from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel
@@ -184,21 +183,22 @@ def stoch_learner(
     epsilon: float,
     delta: float,
     noise: Noise,
-    trees: int,
+    trees: int | None,
     known_order: bool,
 ) -> FedStoch:
-    """Returns Fed-DP-OPE-Stoch for losses in [0, 1], calibrated; in the central model the server adds the noise."""
+    """Returns Fed-DP-OPE-Stoch for losses in [0, 1], calibrated; ``trees`` is None for those with the least noise."""
     m, t, d = shape
-    where: Where = "server" if model is ThreatModel.CENTRAL else "client"
-    sizes = Sizes(clients=m, experts=d, epsilon=epsilon, where=where)
-    setting = StochSetting(
+    return FedStoch.calibrated(
         clients=m,
-        phases=certified_phases(sizes, t, trees=trees),
+        rounds=t,
+        experts=d,
+        epsilon=epsilon,
+        delta=delta,
+        view=model,
+        trees=trees,
         noise=noise,
-        where=where,
         assignment="contiguous" if known_order else "secret",
     )
-    return FedStoch(setting=setting, rounds=t, experts=d).calibrated(model, epsilon=epsilon, delta=delta)
 
 
 # --- what both learners have in common -------------------------------------------------------------------------------

@@ -222,7 +222,7 @@ def test_no_data_sets_of_more_numbers_than_fit_are_made(call, many):
     [
         lambda epsilon: svt(epsilon=epsilon),
         lambda epsilon: svt(epsilon=epsilon, delta=1e-6),
-        lambda epsilon: FedStoch(setting=sampled_setting(), rounds=31, experts=4).calibrated(
+        lambda epsilon: FedStoch(setting=sampled_setting(), rounds=31, experts=4).recalibrated(
             "output", epsilon=epsilon, delta=1e-6
         ),
         lambda epsilon: theorem_6(

@@ -16,7 +16,6 @@ from attrs import frozen
 import hockeystick.learners as L
 from hockeystick.accounting import AccountantGraph, Adjacency, HockeystickError, InvalidArgumentError, Ledger, epsilon
 from hockeystick.learners.common.online_learner import METHODS, Learner, OnlineLearner, RefusedMethodError, Session
-from hockeystick.learners.federated import Sizes, StochSetting, certified_phases
 from hockeystick.learners.lazy import (
     Ball,
     ExactSampler,
@@ -73,10 +72,7 @@ def linear(rows: Any) -> LinearLosses:
 
 
 def stoch(**target: Any) -> Any:
-    phases = certified_phases(Sizes(clients=CLIENTS, experts=EXPERTS, epsilon=1.0), ROUNDS, trees=0)
-    setting = StochSetting(clients=CLIENTS, phases=phases)
-    found = L.FedStoch(setting=setting, rounds=ROUNDS, experts=EXPERTS)
-    return found.calibrated("output", **{**TARGET, **target})
+    return L.FedStoch.calibrated(clients=CLIENTS, **SHAPE, **{**TARGET, **target})
 
 
 def bandit(build: Callable[..., Any]) -> Row:

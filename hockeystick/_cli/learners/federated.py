@@ -99,8 +99,7 @@ def fed_svt(**given: Any) -> int:
 @option(
     "--trees T1",
     Count(0),
-    "The number of trees in each phase; 0: one release of all losses, with less noise for losses of experts.",
-    default=1,
+    "The number of trees in each phase. Default: 0, one release of all losses, with the least noise.",
 )
 @option(
     "--noise",

@@ -14,30 +14,27 @@ draws it from the point (:meth:`FedStoch.sampled`), which reveals nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from attrs import evolve, field, frozen
+from attrs import frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, Guarantee, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting import Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, items
-from hockeystick.learners.common import arguments
-from hockeystick.learners.common.online_learner import OnlineLearner
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.federated.stochastic.calibration import calibrated
 from hockeystick.learners.federated.stochastic.client import StochClient
-from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Leaf, StochSetting, TreePhase
-from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, vertex_labels
-from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
+from hockeystick.learners.federated.stochastic.frank_wolfe_tree import (
+    Leaf,
+    TreePhase,
+)
+from hockeystick.learners.federated.stochastic.loss_pool import Kept, RunningMeans, new_pool, pieces, vertex_labels
 from hockeystick.learners.federated.stochastic.phase import ASSIGNING, PLAYING, SCORING, Path, moved, score_noise
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, printed_communication
-from hockeystick.learners.federated.stochastic.privacy_plan import plan
-from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
 from hockeystick.learners.federated.stochastic.release import check_release, released_winner
 from hockeystick.learners.federated.stochastic.results import Broadcasts, StochRun
-from hockeystick.learners.federated.stochastic.simulation import StochRuns, neighbours, simulated
+from hockeystick.learners.federated.stochastic.simulation import StochRuns, simulated
+from hockeystick.learners.federated.stochastic.stoch_learner import StochLearner
 from hockeystick.learners.network.protocol import (
     Communication,
     InProcess,
@@ -47,29 +44,15 @@ from hockeystick.learners.network.protocol import (
     seed_or_noise,
     substream,
 )
-from hockeystick.learners.network.threat_models import ThreatModel, threat_model
+from hockeystick.learners.network.threat_models import ThreatModel
 from hockeystick.mechanisms import Noise
 from hockeystick.mechanisms.contract.arguments import generator
 from hockeystick.mechanisms.randomness.noise import check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
 
-def _setting(value: object) -> StochSetting:
-    if not isinstance(value, StochSetting):
-        raise InvalidArgumentError("setting", value, "is not a StochSetting", "give clients, phases and noise as one")
-    return value
-
-
-def _family(value: object) -> LossFamily:
-    if not isinstance(value, LossFamily) or isinstance(value, type):
-        raise InvalidArgumentError(
-            "family", value, "is not a LossFamily", "use ExpertLosses() or another family of losses"
-        )
-    return value
-
-
 @frozen(kw_only=True)
-class FedStoch(OnlineLearner):
+class FedStoch(StochLearner):
     """The federated stochastic learner.
 
     Neighbouring data differ in one client's loss of one round, replaced by any other (replace-one; rounds and clients
@@ -90,10 +73,7 @@ class FedStoch(OnlineLearner):
     Example:
         >>> import numpy as np
         >>> from hockeystick.learners import FedStoch
-        >>> from hockeystick.learners.federated import Sizes, StochSetting, certified_phases
-        >>> phases = certified_phases(Sizes(clients=20, experts=4, epsilon=1.0), 255, trees=0)
-        >>> learner = FedStoch(setting=StochSetting(clients=20, phases=phases), rounds=255, experts=4)
-        >>> learner = learner.calibrated("output", epsilon=1.0)
+        >>> learner = FedStoch.calibrated(clients=20, rounds=255, experts=4, epsilon=1.0)
         >>> losses = np.random.default_rng(1).random((20, 255, 4)) * [1.0, 1.0, 0.2, 1.0]  # expert 2 is best
         >>> run = learner.run(losses, range(20))
         >>> run.broadcasts.points[-1].tolist(), round(run.regret / 255, 2)  # the last point, the regret per round
@@ -108,98 +88,6 @@ class FedStoch(OnlineLearner):
             ("log_likelihood_ratio", "expected_regret"), "they sum over all orders of the losses; simulate"
         ),
     }
-
-    setting: StochSetting = field(converter=_setting)
-    rounds: int = field(converter=arguments.rounds)
-    experts: int = field(converter=arguments.experts)
-    family: LossFamily = field(factory=ExpertLosses, converter=_family)
-
-    def __attrs_post_init__(self) -> None:
-        wanted = self.rounds.bit_length() - 1
-        if len(self.setting.phases) != wanted:
-            raise InvalidArgumentError(
-                "setting",
-                len(self.setting.phases),
-                f"is not {wanted} phases, for {self.rounds} rounds",
-                "give them all",
-            )
-        if not self.family.linear and self.setting.smoothness == 0.0:
-            raise InvalidArgumentError(
-                "smoothness", 0.0, "is for linear losses only", "give the family's smoothness, or None for no clipping"
-            )
-
-    # --- privacy and utility -----------------------------------------------------------------------------------------
-
-    def graph(self) -> AccountantGraph:
-        """Returns the data-independent plan, one view for each threat model; see ``stochastic.privacy_plan.plan``."""
-        return plan(self.setting, experts=self.experts)
-
-    def calibrated(
-        self, threat_model: ThreatModel | str, *, epsilon: float, delta: float = 0.0, amplified: bool = True
-    ) -> FedStoch:
-        """Returns this learner with the least noise that :meth:`graph` certifies; see ``calibration.calibrated``.
-
-        Args:
-            threat_model: The adversary.
-            epsilon: Target, at least 1e-90.
-            delta: Target, in [0, 1).
-            amplified: Whether a secret assignment may reduce the noise.
-
-        Raises:
-            InvalidArgumentError: an argument outside its domain, or a target that no noise of this law meets.
-        """
-        found = calibrated(
-            self.setting,
-            experts=self.experts,
-            threat_model=threat_model,
-            epsilon=epsilon,
-            delta=delta,
-            amplified=amplified,
-        )
-        return evolve(self, setting=found)
-
-    def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
-        """Returns the guarantee for ``group`` losses together.
-
-        Args:
-            view: The threat model; None for the plays.
-            group: The number of losses that are replaced.
-
-        Raises:
-            InvalidArgumentError: the threat model is unknown.
-        """
-        model = threat_model(ThreatModel.OUTPUT if view is None else view)
-        return self.graph().guarantee(view=model.value, group=group)
-
-    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.
-
-        Raises:
-            InvalidArgumentError: the losses are not linear, or no phase reads any.
-        """
-        if not self.family.linear:
-            raise InvalidArgumentError("family", self.family, "is not linear", "use ExpertLosses()")
-        return neighbours(self.setting, rounds=self.rounds, experts=self.experts)
-
-    def regret_bound(self, *, pseudo: bool = False, adversary: Adversary = "stochastic") -> RegretBound:
-        """Returns a bound on the expected regret per client of i.i.d. losses; see ``stochastic.regret_bound``.
-
-        Args:
-            pseudo: Compare with the expert that is best in expectation, instead of in hindsight.
-            adversary: "stochastic": independent losses of one law.
-
-        Raises:
-            InvalidArgumentError: there is no bound for this noise, corrections are clipped too much, or losses are not
-                stochastic.
-        """
-        if checked_adversary(adversary) != "stochastic":
-            reason = "may change the best expert after each phase"
-            raise InvalidArgumentError("adversary", adversary, reason, 'use "stochastic"')
-        smoothness = 0.0 if self.family.linear else self.family.smoothness
-        bound = explicit_regret_bound(
-            self.setting, rounds=self.rounds, experts=self.experts, smoothness=smoothness, pseudo=pseudo
-        )
-        return RegretBound(bound, most=self.rounds * self.setting.span, adversary="stochastic")
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
@@ -224,11 +112,12 @@ class FedStoch(OnlineLearner):
         """
         streams = self._seeds(seeds)
         server = self._server_source(server_seed)
+        shape = (self.setting.clients, self.rounds, self.experts)
         point = np.full((1, self.experts), 1.0 / self.experts)
         points, winners = [point[0]], []
         paid, totals = np.zeros(self.setting.clients), np.zeros(self.experts)
         pool, phase = self._pool(2, streams), 1
-        for p, block in self._pieces(losses):
+        for p, block in pieces(self.family, losses, shape):
             if p > phase:
                 phase = p
                 current = self.setting.phases[p - 2]
@@ -386,7 +275,8 @@ class FedStoch(OnlineLearner):
             "points", points, shape=(None, len(self.setting.phases) + 1, self.experts), data=True
         )
         paid, totals = np.zeros(len(played)), np.zeros(self.experts)
-        for p, block in self._pieces(array("losses", losses, ndim=3, bools=True, data=True)):
+        shape = (self.setting.clients, self.rounds, self.experts)
+        for p, block in pieces(self.family, array("losses", losses, ndim=3, bools=True, data=True), shape):
             here, experts = self.family.totals(block, played[:, p - 1][:, None, :])
             paid += here.sum(axis=-1)
             totals += experts.sum(axis=0)
@@ -449,29 +339,6 @@ class FedStoch(OnlineLearner):
             return None
         labels = np.array([vertex_labels(phase, self.setting, substream(seed, p, ASSIGNING, 0)) for seed in seeds])
         return new_pool(self.family, self.setting, phase, labels[None], self.experts)
-
-    def _pieces(self, losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike]) -> Iterator[tuple[int, FloatArray]]:
-        """Yields the losses, cut where phases begin, each piece with its phase."""
-        seen = 0
-        if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
-            raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks", "give an array")
-        for block in [losses] if isinstance(losses, np.ndarray) else losses:
-            whole = self.family.checked(
-                array("losses", block, shape=(self.setting.clients, None, self.experts), bools=True, data=True)
-            )
-            first = 0
-            while first < whole.shape[1]:
-                p = (seen + 1).bit_length()
-                count = min(whole.shape[1] - first, 2**p - 1 - seen)
-                if seen + count > self.rounds:
-                    raise InvalidArgumentError(
-                        "losses", seen + count, f"are more than {self.rounds} rounds", "cut them"
-                    )
-                yield p, whole[:, first : first + count]
-                first += count
-                seen += count
-        if seen != self.rounds:
-            raise InvalidArgumentError("losses", seen, f"are fewer than {self.rounds} rounds", "give all of them")
 
     def _range(self) -> tuple[float, float]:
         """The range of a valid answer: unbounded with a client's noise; else that of a gradient and corrections."""

@@ -7,14 +7,16 @@ The leading axis is runs, the next one clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.validate import array
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase, Vertex
 from hockeystick.learners.federated.stochastic.losses import LossFamily, clipped_corrections, clipped_gradients
 
@@ -55,6 +57,40 @@ def pinned(labels: Labels, pins: Mapping[tuple[int, int], int], rng: np.random.G
         found[runs, client, other[runs]] = found[runs, client, position]
         found[runs, client, position] = vertex
     return found
+
+
+def pieces(
+    family: LossFamily,
+    losses: npt.NDArray[np.floating] | Iterable[npt.ArrayLike],
+    shape: tuple[int, int, int],
+) -> Iterator[tuple[int, FloatArray]]:
+    """Yields the losses, cut where phases begin, each piece with its phase.
+
+    Args:
+        family: The losses.
+        losses: An array, or an iterable of arrays of successive rounds.
+        shape: (clients, rounds, experts).
+
+    Raises:
+        InvalidArgumentError: wrong shapes, too few or too many rounds, or losses that the family refuses.
+    """
+    clients, rounds, experts = shape
+    seen = 0
+    if not isinstance(losses, Iterable) or isinstance(losses, str | bytes):
+        raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks", "give an array")
+    for block in [losses] if isinstance(losses, np.ndarray) else losses:
+        whole = family.checked(array("losses", block, shape=(clients, None, experts), bools=True, data=True))
+        first = 0
+        while first < whole.shape[1]:
+            p = (seen + 1).bit_length()
+            count = min(whole.shape[1] - first, 2**p - 1 - seen)
+            if seen + count > rounds:
+                raise InvalidArgumentError("losses", seen + count, f"are more than {rounds} rounds", "cut them")
+            yield p, whole[:, first : first + count]
+            first += count
+            seen += count
+    if seen != rounds:
+        raise InvalidArgumentError("losses", seen, f"are fewer than {rounds} rounds", "give all of them")
 
 
 class Pool(Protocol):

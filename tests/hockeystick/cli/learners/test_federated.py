@@ -31,7 +31,10 @@ def test_plans_are_certified_for_their_threat_model(learner: str, model: str) ->
     found = result_of(*arguments)
     assert 0.9 < found["epsilon"] <= 1.0 and found["epsilon_lower"] <= found["epsilon"]
     assert (found["mode"], found["threat_model"], found["learner"]) == ("plan", model, learner)
-    assert found["epsilon_printed"] is not None and "regret" not in found
+    assert (found["epsilon_printed"] is None) == (learner == "fed-stoch") and "regret" not in found
+    if learner == "fed-stoch":
+        assert found["parameters"]["trees"] == 0 and "with trees" in found["printed"]["reason"]
+        assert result_of(*arguments, "--trees", "1")["epsilon_printed"] is not None
     shown = run(*arguments)
     assert shown.exit_code == 0 and f"threat model {model}" in shown.stdout and "ε ≤" in shown.stdout
 
@@ -42,7 +45,6 @@ def test_simulations_report_regret_and_communication(learner: str, adversary: st
     found = result_of(learner, *SIZES, "--epsilon", "2", "--adversary", adversary, "--seed", "3")
     assert found["mode"] == "simulation" and found["seed"] == 3 and found["data"] == adversary
     assert -127 <= found["regret"] <= 127 and found["regret_per_round"] == found["regret"] / 127
-    # phases of 2, ..., 6 with one tree have two leaves; the first ones have too few losses for a tree
     assert found["scalars_up"] == 5 * found["scalars_down"] or learner == "fed-svt"
     assert found["scalars_up"] > 0
     again = result_of(learner, *SIZES, "--epsilon", "2", "--adversary", adversary, "--seed", "3")
@@ -149,7 +151,7 @@ def test_nothing_is_drawn_if_the_ledger_refuses_and_nothing_charged_for_bad_loss
 def test_the_ledger_is_charged_for_the_threat_model(losses: Path, tmp_path: Path) -> None:
     """For messages, a mutant would charge the plays of the same noise, a half: d/2 = 2 times less."""
     ledger = ledger_for(tmp_path / "people.db", 30.0)
-    args = ["fed-stoch", "--losses", str(losses), "--epsilon", "2", "--release", "--trees", "0", "--known-order"]
+    args = ["fed-stoch", "--losses", str(losses), "--epsilon", "2", "--release", "--known-order"]
     result_of(*args, "--threat-model", "server", "--ledger", str(tmp_path / "people.db"))
     (charge,) = ledger.charges()
     assert charge.event.pure_epsilon() == pytest.approx(2.0)

@@ -401,9 +401,72 @@ def test_a_client_shows_neither_losses_nor_seed():
 
 @pytest.mark.parametrize("model", ["output", "client", "server"])
 def test_a_calibrated_learner_certifies_its_target(model):
-    one = learner().calibrated(model, epsilon=0.7)
+    one = learner().recalibrated(model, epsilon=0.7)
     assert 0.69 < one.graph().guarantee(view=model).epsilon(delta=0.0).upper <= 0.7
     assert one.rounds == 63 and one.setting.phases[-1] != learner().setting.phases[-1]
+
+
+def last_phase(one: FedStoch) -> TreePhase:
+    phase = one.setting.phases[-1]
+    assert phase is not None
+    return phase
+
+
+@pytest.mark.parametrize("view", ["output", "client", "server", "central"])
+@pytest.mark.parametrize("trees", [None, 1])
+def test_a_learner_is_calibrated_from_its_sizes(view: str, trees: int | None) -> None:
+    one = FedStoch.calibrated(clients=3, rounds=63, experts=4, epsilon=0.7, view=view, trees=trees)
+    assert 0.69 < one.guarantee(view).epsilon(0.0).upper <= 0.7
+    assert one.setting.where == ("server" if view == "central" else "client")
+    assert last_phase(one).trees == (trees or 0) and one.family == ExpertLosses()
+
+
+def test_a_learner_has_the_range_and_smoothness_of_its_losses() -> None:
+    family = SquaredDistances(least=-1.0, most=2.0)
+    one = FedStoch.calibrated(clients=3, rounds=255, experts=4, epsilon=8.0, view="output", family=family)
+    made = one.setting
+    assert (made.low, made.high, made.smoothness) == (family.low, family.high, family.smoothness)
+    sizes = Sizes(
+        clients=3, experts=4, epsilon=8.0, lipschitz=max(-family.low, family.high), smoothness=family.smoothness
+    )
+    depths = [each.trees for each in certified_phases(sizes, 255)]
+    assert [each.trees for each in made.phases if each is not None] == depths and depths[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("target", "noise", "view", "assignment"),
+    [
+        ((1e-3, 0.0), "laplace", "output", "secret"),  # where a secret order helps trees most
+        ((5.0, 0.0), "gumbel", "central", "contiguous"),
+        ((0.1, 1e-6), "gaussian", "server", "secret"),
+    ],
+)
+def test_one_release_needs_the_least_noise_for_linear_losses(target, noise, view, assignment) -> None:
+    found = [
+        FedStoch.calibrated(
+            clients=3, rounds=15, experts=4, epsilon=target[0], delta=target[1], view=view, trees=trees, noise=noise,
+            assignment=assignment,
+        )
+        for trees in (None, 1)
+    ]  # fmt: skip
+    one, more = (min(last_phase(each).scales) for each in found)
+    assert one < more and found[0].regret_bound() <= found[1].regret_bound()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"clients": 0}, "clients"), ({"rounds": 0}, "rounds"), ({"experts": 1}, "experts"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"), ({"delta": 1.0}, "delta"), ({"view": "insider"}, "insider"),
+        ({"trees": -1}, "trees"), ({"noise": "uniform"}, "noise"), ({"assignment": "none"}, "assignment"),
+        ({"family": ExpertLosses}, "family"), ({"noise": "gumbel", "view": "server"}, "server"),
+        ({"noise": "gaussian"}, "delta"), ({"amplified": 2}, "amplified"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_of_a_calibration_are_refused(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=named):
+        FedStoch.calibrated(**{"clients": 3, "rounds": 15, "experts": 4, "epsilon": 1.0, **change})
 
 
 @pytest.mark.parametrize("points", [np.nan, [[np.nan]], [1.0], "x"])
