@@ -10,6 +10,8 @@ The exit status is 1 if a rule is broken. Which folder may import which stands i
 from __future__ import annotations
 
 import ast
+import functools
+import gc
 import io
 import itertools
 import os
@@ -49,6 +51,18 @@ def sources(part: str, root: Path = ROOT) -> Iterator[Path]:
         yield from (Path(folder) / file for file in sorted(files) if file.endswith(".py"))
 
 
+@functools.cache
+def tree_of(text: str) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(text)
+
+
+@functools.cache
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """The nodes of that tree: several rules read all of them, and to walk the trees is most of the work here."""
+    return tuple(ast.walk(tree_of(text)))
+
+
 def crowded(root: Path = ROOT) -> dict[str, int]:
     """Folders with more modules than a folder may have."""
     count: dict[str, int] = {}
@@ -65,7 +79,7 @@ def long_functions(root: Path = ROOT) -> dict[str, int]:
     found = {}
     for part in PARTS:
         for file in sources(part, root):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in nodes_of(file.read_text(encoding="utf-8")):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     lines = (node.end_lineno or 0) - node.lineno - len((ast.get_docstring(node) or "").splitlines())
                     if lines > FUNCTION:
@@ -95,7 +109,8 @@ def _is_safety_factor(node: ast.AST) -> bool:
     else:
         return False
     for operand in operands:
-        if ast.unparse(operand) in ("U", "directed_rounding.U") and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub)):
+        named = isinstance(operand, (ast.Name, ast.Attribute)) and ast.unparse(operand) in ("U", "directed_rounding.U")
+        if named and isinstance(node.op, (ast.Mult, ast.Add, ast.Sub)):
             return True
         value = abs(_constant(operand) or 0.0)
         if isinstance(node.op, (ast.Mult, ast.Div)) and 0.0 < abs(value - 1.0) <= 0.0201:
@@ -116,24 +131,27 @@ def safety_factors(text: str) -> dict[int, bool]:
 
     Comparisons say what is near enough; they are left out, and so are the conditions of loops.
     """
-    tree = ast.parse(text)
+    nodes = nodes_of(text)
+    factors = [node for node in nodes if isinstance(node, (ast.BinOp, ast.AugAssign)) and _is_safety_factor(node)]
+    if not factors:
+        return {}
     near = {
         token.start[0]
         for token in tokenize.generate_tokens(io.StringIO(text).readline)
         if token.type == tokenize.COMMENT and not token.string.startswith(("# type:", "# noqa"))
     }
-    bodies = [node.body for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef))]
+    bodies = [node.body for node in nodes if isinstance(node, (ast.Module, ast.ClassDef))]
     near |= {
         after.lineno
         for body in bodies
         for before, after in itertools.pairwise(body)
         if isinstance(before, (ast.Assign, ast.AnnAssign)) and isinstance(after, ast.Expr)
     }
-    compared = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Compare) for inner in ast.walk(node)}
+    compared = {id(inner) for node in nodes if isinstance(node, ast.Compare) for inner in ast.walk(node)}
     return {
         node.lineno: any(abs(line - node.lineno) <= NEAR for line in near)
-        for node in ast.walk(tree)
-        if _is_safety_factor(node) and id(node) not in compared
+        for node in factors
+        if id(node) not in compared
     }
 
 
@@ -155,14 +173,14 @@ def without_sentence(root: Path = ROOT) -> list[str]:
     return [
         folder.relative_to(root).as_posix()
         for folder, file in said.items()
-        if not file.exists() or not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+        if not file.exists() or not ast.get_docstring(tree_of(file.read_text(encoding="utf-8")))
     ]
 
 
 def wording(text: str) -> list[str]:
     """Sentences of docstrings and other strings of a module that no English engineer would write."""
-    tree, found = ast.parse(text), []
-    for node in ast.walk(tree):
+    found = []
+    for node in nodes_of(text):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             first = (ast.get_docstring(node) or "").split("\n")[0]
             found += [first] if QUESTION.match(first) else []
@@ -201,7 +219,7 @@ def without_example(root: Path = ROOT) -> list[str]:
         for face in sorted(path for path in (root / part).rglob("__init__.pyi") if not _linked(path, root)):
             for source, name in re.findall(r"^from \.(\S+) import (\w+) as", face.read_text(encoding="utf-8"), re.M):
                 file = face.parent / f"{source.replace('.', '/')}.py"
-                nodes = ast.parse(file.read_text(encoding="utf-8")).body if file.is_file() else []
+                nodes = tree_of(file.read_text(encoding="utf-8")).body if file.is_file() else []
                 for node in nodes:
                     named = isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name
                     if named and not EXAMPLE.search(ast.get_docstring(node) or ""):
@@ -220,7 +238,7 @@ def named_twice(root: Path = ROOT) -> list[str]:
         shown = re.findall(r"^from \.\S+ import (\w+)", face.read_text(encoding="utf-8"), re.M) if face.exists() else []
         defined = [
             node.name
-            for node in ast.parse(file.read_text(encoding="utf-8")).body
+            for node in tree_of(file.read_text(encoding="utf-8")).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
         ]
         found += [file.relative_to(root).as_posix()] if file.stem in (*shown, *defined) else []
@@ -234,7 +252,7 @@ def code_lines(root: Path = ROOT) -> int:
         text = file.read_text(encoding="utf-8")
         described = {
             line
-            for node in ast.walk(ast.parse(text))
+            for node in nodes_of(text)
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
@@ -281,6 +299,7 @@ def import_seconds(module: str) -> float:
 
 def main() -> int:
     """Prints the facts; returns 1 if a rule is broken."""
+    gc.disable()  # the trees stay: to look through them for garbage takes as long as to read them
     graph = arrows()
     folders = between_folders(graph)
     modules = sum(1 for part in PARTS for file in sources(part) if file.name != "__init__.py")
@@ -288,7 +307,8 @@ def main() -> int:
     print(f"{folders.number_of_edges()} arrows between folders")
     for module in ("hockeystick", "hockeystick.accounting", "hockeystick.learners.lazy.experts.lazy_experts"):
         print(f"import {module}: {import_seconds(module):.2f} CPU s")
-    print("; ".join(f"{name} {number} lines of {LINES[name]}" for name, number in lines().items()))
+    counted = lines()
+    print("; ".join(f"{name} {number} lines of {LINES[name]}" for name, number in counted.items()))
     bare, factors = unexplained()
     print(f"{factors} factors against round-off, {len(bare)} of them without a reason near by")
     broken = bare if len(bare) > UNEXPLAINED else []
@@ -313,7 +333,7 @@ def main() -> int:
     broken += [f"{file} is named like a class or function of its package" for file in named_twice()]
     broken += [f"these import each other: {', '.join(group)}" for group in cycles(graph)]
     broken += [f"these folders import each other: {', '.join(group)}" for group in cycles(folders)]
-    broken += [f"{name} has {number} lines" for name, number in lines().items() if number > LINES[name]]
+    broken += [f"{name} has {number} lines" for name, number in counted.items() if number > LINES[name]]
     print("\n".join(broken) or "The house stands.")
     return bool(broken)
 

@@ -6,13 +6,14 @@ import gc
 import importlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # The processes of `pytest -n` share the cores already. It has to be said before numpy is imported.
@@ -45,9 +46,16 @@ TIERS = {"statistical": ("statistical", "mutant_table", "deep_examples"), "deep"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Lets these tiers pass over files without such tests: to import all takes as long as many tests."""
-    if config.option.markexpr in TIERS:
+    """Lets a run pass over files without tests for it: to import and search all takes as long as many tests."""
+    config.pluginmanager.register(FilesWithExamples())
+    if config.option.markexpr in ("fast", "project", *TIERS):
         config.pluginmanager.register(FilesOfTier(config.option.markexpr))
+
+
+@cache
+def of_project(module: Path) -> bool:
+    """Whether the tests of a module are those of the tier *project*."""
+    return any(module.is_relative_to(Path(__file__).parent / folder) for folder in ("project", "benchmarks"))
 
 
 @cache
@@ -57,15 +65,30 @@ def may_be(tier: str, module: Path) -> bool:
     return any(word in text for word in TIERS[tier])
 
 
+class FilesWithExamples:
+    """Looks for doctests in files with a prompt only."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+        found = yield
+        if any(isinstance(each, DoctestModule) for each in found) and b">>>" not in file_path.read_bytes():
+            return [each for each in found if not isinstance(each, DoctestModule)]
+        return found
+
+
 class FilesOfTier:
-    """Passes over modules without the mark of a tier."""
+    """Passes over modules of other tiers."""
 
     def __init__(self, tier: str) -> None:
         self.tier = tier
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Ignores a module that does not name the mark."""
-        return True if collection_path.suffix == ".py" and not may_be(self.tier, collection_path) else None
+        """Ignores the folders of another tier, and a module that does not name the mark."""
+        if collection_path.suffix != ".py":
+            return None
+        if of_project(collection_path) != (self.tier == "project"):
+            return True
+        return True if self.tier in TIERS and not may_be(self.tier, collection_path) else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,9 +105,8 @@ def pytest_collection() -> Iterator[None]:
 @pytest.hookimpl(tryfirst=True)  # before pytest's own, which chooses by -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts every test into one tier: by its folder, by its mark (deep before statistical), and all the rest is fast."""
-    tests = Path(__file__).parent
     for item in items:
-        if any(item.path.is_relative_to(tests / folder) for folder in ("project", "benchmarks")):
+        if of_project(item.path):
             item.add_marker(pytest.mark.project)
             continue
         tier = next((name for name in ("deep", "statistical") if item.get_closest_marker(name)), "fast")

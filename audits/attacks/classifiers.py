@@ -17,17 +17,20 @@ fitted and scored once, with their number as a weight.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from scipy import spatial, special
+from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.audits.outputs.cells import ordinal
 from hockeystick.audits.outputs.features import tame, telling_slots
+
+if TYPE_CHECKING:
+    from scipy import spatial
 
 Pair = tuple[FloatArray, FloatArray]
 Attack = Literal["auto", "simple", "logistic", "boosting", "neighbours"]
@@ -344,6 +347,8 @@ def fit_neighbours(pair: Pair, rng: np.random.Generator) -> Score:
     low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, np.clip(both.std(axis=0), 0.0, 1e90))
     scale = np.where(spread > 0, spread, 1.0)
+    from scipy import spatial  # slow to import
+
     tree = spatial.cKDTree(_unit(both, centre, scale))
     return Neighbours(centre, scale, tree, mixed < len(pair[0]), max(8, int(len(both) ** 0.5)))
 

@@ -32,7 +32,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
@@ -171,6 +171,8 @@ def refutation_power(n: int, p: float, q: float, *, epsilon: float, delta: float
     The event has the probabilities p and q; the slope is e^epsilon, as for a violation that can just be detected. The
     least count x that refutes is found for some counts y, and interpolated between them.
     """
+    from scipy import stats  # slow to import
+
     n, p, q = integer("n", n, low=1), probability("p", p), probability("q", q)
     epsilon, delta = real("epsilon", epsilon, low=0.0, high=700.0), probability("delta", delta)
     alpha, _ = _level(alpha, 0.5)

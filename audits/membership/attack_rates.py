@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
-from scipy import stats
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import BoolArray, FloatArray
@@ -288,7 +287,8 @@ def _report(
     m, n = len(inside), len(outside)
     if not m or not n:
         raise InvalidArgumentError("members", (m, n), "leaves one side empty", "give members and non-members")
-    auc = (float(stats.rankdata(scores)[members].sum()) - m * (m + 1) / 2) / (m * n)
+    below = np.searchsorted(outside, inside) + np.searchsorted(outside, inside, side="right")  # halves of ties
+    auc = float(below.sum()) / (2 * m * n)
     cuts = np.concatenate([[np.inf], np.unique(scores)[::-1]])  # "score >= cut" is a positive
     tpr = 1 - np.searchsorted(inside, cuts) / m
     fpr = 1 - np.searchsorted(outside, cuts) / n

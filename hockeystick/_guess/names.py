@@ -84,12 +84,13 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
 def unknown(package: str, name: str) -> AttributeError:
     """Returns the error of a package that has no such attribute, with a suggestion if there is one."""
     text = f"module {package!r} has no attribute {name!r}"
-    meant = [] if name.startswith("__") else suggestions(name, package.partition(".")[2])
+    meant = () if name.startswith("__") else suggestions(name, package.partition(".")[2])
     hint = " or ".join(f"hockeystick.{path}" for path in meant)
     return AttributeError(f"{text}; did you mean {hint}?" if meant else text)
 
 
-def suggestions(name: str, face: str = "") -> list[str]:
+@functools.lru_cache(64)  # who looks for test fixtures or mocks asks each package for the same names again and again
+def suggestions(name: str, face: str = "") -> tuple[str, ...]:
     """Returns up to two dotted names below ``hockeystick`` that may be meant, those of the package ``face`` first.
 
     The same word in any package comes before a synonym, and a synonym before a similar word.
@@ -101,7 +102,7 @@ def suggestions(name: str, face: str = "") -> list[str]:
         close = close_to(guess, own) or close_to(guess, [*index, *_synonyms()])
         found = [path for word in close for path in (*index.get(word, ()), *_synonyms().get(word, ()))]
     found.sort(key=lambda path: (path.rpartition(".")[0] != face, path.rpartition(".")[2] != name))
-    return found[: 1 if found and found[0].rpartition(".")[0] == face else 2]
+    return tuple(found[: 1 if found and found[0].rpartition(".")[0] == face else 2])
 
 
 @functools.cache
