@@ -7,6 +7,10 @@ from . import lazy as lazy
 from . import network as network
 from . import smoothed as smoothed
 from .bandits.arm_stream import BanditRelease as BanditRelease
+from .bandits.contextual_rewards import ContextualRewards as ContextualRewards
+from .bandits.linear_stream import LinUCBStream as LinUCBStream
+from .bandits.linear_ucb import JointRelease as JointRelease
+from .bandits.linear_ucb import PrivateLinUCB as PrivateLinUCB
 from .bandits.noisy_bandit import BanditRuns as BanditRuns
 from .bandits.noisy_bandit import BanditStream as BanditStream
 from .bandits.noisy_bandit import NoisyBandit as NoisyBandit

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.audits.catalogue.bandits.cases import bandit_cases
+from hockeystick.audits.catalogue.bandits.contextual import contextual_cases
 from hockeystick.audits.catalogue.distribution.cases import distribution_cases
 from hockeystick.audits.catalogue.divergence.cases import kl_cases
 from hockeystick.audits.catalogue.federated.cases import federated_cases
@@ -44,6 +45,7 @@ def catalogue() -> tuple[Case, ...]:
         *baseline_cases(),
         *federated_cases(),
         *bandit_cases(),
+        *contextual_cases(),
         *kl_cases(),
         *distribution_cases(),
         *smoothed_cases(),

@@ -1,4 +1,8 @@
 from .arm_stream import BanditRelease as BanditRelease
+from .contextual_rewards import ContextualRewards as ContextualRewards
+from .linear_stream import LinUCBStream as LinUCBStream
+from .linear_ucb import JointRelease as JointRelease
+from .linear_ucb import PrivateLinUCB as PrivateLinUCB
 from .noisy_bandit import BanditRuns as BanditRuns
 from .noisy_bandit import BanditStream as BanditStream
 from .noisy_bandit import NoisyBandit as NoisyBandit

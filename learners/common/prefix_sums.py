@@ -108,16 +108,16 @@ def _unit_variances(factorisation: Factorisation) -> FloatArray:
 
 
 def largest_variance(mechanism: PrefixSums) -> float:
-    """Returns the largest of the variances of the prefix sums; of a tree without computing them all."""
+    """Returns the largest of the variances of the prefix sums, for a scale of 1."""
     if isinstance(mechanism, MatrixMechanism):
-        return mechanism.scale**2 * float(_unit_variances(mechanism.factorisation).max())
+        return float(_unit_variances(mechanism.factorisation).max())
     steps = mechanism.steps
     own = [1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h) for h in range(steps.bit_length())]
     # A t up to `steps` with the most noise is `steps`, or it has a binary one less and all ones below that.
     ones = [h for h in range(steps.bit_length()) if steps >> h & 1]
     found = [sum(own[h] for h in ones)]
     found += [sum(own[h] for h in ones if h > place) + sum(own[:place]) for place in ones]
-    return mechanism.scale**2 * max(found)
+    return max(found)
 
 
 def least_spread(mechanism: PrefixSums) -> float:
@@ -126,7 +126,7 @@ def least_spread(mechanism: PrefixSums) -> float:
     A release's noise is on a grid. With this much normal noise on top, the density of a sum is that of a normal number
     up to a factor of 1 within 1e-38, so bounds for normal noise hold.
     """
-    return math.sqrt(largest_variance(mechanism) + (PADDING * mechanism.scale) ** 2) * _ROUNDING
+    return mechanism.scale * math.sqrt(largest_variance(mechanism) + PADDING**2) * _ROUNDING
 
 
 def variances_between(mechanism: PrefixSums, first: int, stop: int) -> FloatArray:

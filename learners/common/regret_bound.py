@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import one_of, real
+from hockeystick.accounting.validate import probability as checked_probability
 
 Adversary = Literal["oblivious", "adaptive", "stochastic"]
 """How losses come about: all fixed in advance; each after the plays before it; or independently from one law."""
 
 
 class RegretBound(float):
-    """A proved upper bound on the expected regret against the best fixed action, in units of loss.
+    """A proved upper bound on the regret against the best fixed action or policy, in units of loss.
 
     It is a float, at most the largest regret that any run can have: the number of rounds, if losses lie in [0, 1].
 
@@ -20,6 +21,8 @@ class RegretBound(float):
         adversary: The losses for which it holds: "oblivious" (fixed in advance), "adaptive" (each may depend on all
             earlier plays) or "stochastic" (independent, of one law).
         most: The largest regret that any run can have.
+        probability: The probability, at least, with which a run's regret keeps the bound; None for a bound on the
+            expected regret.
 
     Example:
         >>> bound = RegretBound(12.5, most=100, adversary="oblivious")
@@ -29,8 +32,11 @@ class RegretBound(float):
 
     adversary: Adversary
     most: float
+    probability: float | None
 
-    def __new__(cls, value: float, *, most: float, adversary: Adversary) -> RegretBound:
+    def __new__(
+        cls, value: float, *, most: float, adversary: Adversary, probability: float | None = None
+    ) -> RegretBound:
         """Returns the bound, cut off at ``most``.
 
         Raises:
@@ -39,10 +45,12 @@ class RegretBound(float):
         top = real("most", most, low=0.0, allow_inf=True)
         found = super().__new__(cls, min(real("value", value, low=0.0, allow_inf=True), top))
         found.adversary, found.most = checked_adversary(adversary), top
+        found.probability = None if probability is None else checked_probability("probability", probability)
         return found
 
     def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:  # for copies and pickles
-        return (float(self),), {"most": self.most, "adversary": self.adversary}
+        given = {"most": self.most, "adversary": self.adversary, "probability": self.probability}
+        return (float(self),), given
 
     @property
     def vacuous(self) -> bool:

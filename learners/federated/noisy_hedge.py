@@ -361,4 +361,5 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         else:
             largest = self.mechanism.accuracy(failure, entries=self.experts)
         more = (self.rounds - 1) * math.tanh(self.rate * largest / (2.0 * self.clients))
-        return RegretBound(hedge + more, most=self.rounds, adversary=checked)
+        kept = None if failure is None else 1.0 - failure
+        return RegretBound(hedge + more, most=self.rounds, adversary=checked, probability=kept)

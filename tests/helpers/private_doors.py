@@ -67,6 +67,8 @@ DATA = frozenset(
         "gradients",
         "centres",
         "private",
+        "reward",
+        "rewards",
     }
 )
 
@@ -117,6 +119,20 @@ def levels() -> Any:
 
 def bandit() -> L.NoisyBandit:
     return L.NoisyBandit(rounds=4, arms=3, batch=1, scale=1.0, learning_rate=0.1, exploration=0.1)
+
+
+def linucb() -> L.PrivateLinUCB:
+    return L.PrivateLinUCB(rounds=4, dimension=2, scale=1.0)
+
+
+def contextual() -> L.ContextualRewards:
+    return L.ContextualRewards(np.full((4, 1, 2), 0.5), np.full((4, 1), 0.5))
+
+
+def contextual_session() -> L.LinUCBStream:
+    found = linucb().start(noise=M.SimulationNoise(1))
+    found.predict(np.full((3, 2), 0.5))
+    return found
 
 
 RUN = b"8 bytes."  # of a server's run
@@ -363,6 +379,13 @@ def _experts() -> dict[str, Row]:
         ),
         "SVTStream": Row(
             lambda: svt().start(noise=M.SimulationNoise(1)), {"losses": np.full((2, 3), 0.5)}, stateful=True
+        ),
+        "ContextualRewards": Row(
+            lambda: L.ContextualRewards, {"contexts": np.full((4, 3, 2), 0.5), "rewards": np.full((4, 3), 0.5)}
+        ),
+        "LinUCBStream": Row(contextual_session, {"contexts": np.full((3, 2), 0.5), "reward": 0.5}, stateful=True),
+        "PrivateLinUCB": Row(
+            linucb, {name: contextual() for name in ("data", "data0", "data1")}, {"parameter": np.zeros(2)}
         ),
         "BanditStream": Row(lambda: bandit().start(noise=M.SimulationNoise(1)), {"loss": 0.5}, stateful=True),
         "NoisyBandit": Row(bandit, LOSSES, {"arms": np.zeros(4, int), "estimates": np.zeros(3)}),

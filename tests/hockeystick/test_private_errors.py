@@ -73,6 +73,14 @@ def bad_values(good: Any) -> Iterator[Any]:
             learners.lazy.QuadraticLosses(steep),
         )
         yield learners.lazy.RegressionLosses(steep, np.ones(n))
+    if isinstance(good, learners.ContextualRewards):
+        long, high = np.full(good.contexts.shape, NUMBER), np.full(good.rewards.shape, NUMBER)
+        yield from (
+            learners.ContextualRewards(long, good.rewards),
+            learners.ContextualRewards(good.contexts, high),
+            learners.ContextualRewards(long[:, :, :1], high),
+            learners.ContextualRewards(long[:2], high[:2]),
+        )
 
 
 def doors(name: str) -> Iterator[tuple[str, str, Callable[..., Any]]]:

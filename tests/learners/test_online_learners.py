@@ -33,17 +33,23 @@ RNG = np.random.default_rng(5)
 ROWS = RNG.random((ROUNDS, EXPERTS))
 TABLES = RNG.random((CLIENTS, ROUNDS, EXPERTS))
 GRADIENTS = RNG.uniform(-0.5, 0.5, (ROUNDS, 2))
+CONTEXTUAL = L.ContextualRewards(RNG.uniform(-0.7, 0.7, (ROUNDS, EXPERTS, 2)), 2.0 * ROWS - 1.0)
 
 
 @frozen
 class Row:
-    """A learner; the losses of a whole run; those of one round; and the actions in a release of T rounds."""
+    """A learner; the losses of a whole run; those of one round; and the actions in a release of T rounds.
+
+    Contextual learners read contexts when they predict, and have a guarantee in one view alone.
+    """
 
     build: Callable[..., Any]
     data: Any
     feedback: Callable[[int], Any]
     actions: Callable[[Any, Any], Any] = lambda learner, found: found
     told: Callable[[Any, Any], Any] = lambda feedback, session: feedback
+    predict: Callable[[Any, int], Any] = lambda session, t: session.predict()
+    view: str | None = None
 
     def update(self, session: Any, t: int) -> None:
         """Gives a session what it may read of round t."""
@@ -88,6 +94,15 @@ def bandit(build: Callable[..., Any]) -> Row:
 
 DEPLOYED = {
     "NoisyBandit": bandit(L.NoisyBandit.calibrated),
+    "PrivateLinUCB": Row(
+        lambda **target: L.PrivateLinUCB.calibrated(rounds=ROUNDS, dimension=2, **{**TARGET, **target}),
+        CONTEXTUAL,
+        lambda t: (CONTEXTUAL.contexts[t], CONTEXTUAL.rewards[t]),
+        lambda learner, found: found.actions,
+        lambda feedback, session: float(feedback[1][session.predict(feedback[0])]),
+        lambda session, t: session.predict(CONTEXTUAL.contexts[t]),
+        "others",
+    ),
     "LazyExperts": experts(
         lambda **target: L.LazyExperts.calibrated(**SHAPE, **{**TARGET, **target}), lambda learner, found: found.actions
     ),
@@ -164,21 +179,22 @@ def test_each_method_exists_or_is_refused_with_its_reason(name: str, learners: d
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any]) -> None:
     """For one person and for two; the event is the graph's; a group may leave more unused."""
-    learner, delta = learners[name], 0.0 if name in PURE else 1e-6
-    found = learner.guarantee().epsilon(delta).upper
+    learner, delta, view = learners[name], 0.0 if name in PURE else 1e-6, DEPLOYED[name].view
+    found = learner.guarantee(view).epsilon(delta).upper
     budgets = name in ("FedSVT", "ShrinkingDartboard")  # whole numbers of draws
     assert (0.8 if budgets else 0.98) <= found <= 1.0
     for at in (delta, 1e-3, 0.1):
-        own, exact = epsilon(learner.event(), at).upper, learner.guarantee().epsilon(at).upper
+        own, exact = epsilon(learner.event(), at).upper, learner.guarantee(view).epsilon(at).upper
         assert own == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in DEPLOYED if name != "FedSVT"])
 def test_group_targets_are_met(name: str) -> None:
-    learner, delta = DEPLOYED[name].build(group=2), 0.0 if name in PURE else 1e-6
-    group = learner.guarantee(group=2).epsilon(delta).upper
+    row, delta = DEPLOYED[name], 0.0 if name in PURE else 1e-6
+    learner = row.build(group=2)
+    group = learner.guarantee(row.view, group=2).epsilon(delta).upper
     assert group <= 1.0 and (group >= 0.5 or name == "LazyExperts, l2p")  # which never moves in so few rounds
-    assert group == 0.0 or learner.guarantee().epsilon(delta).upper < 0.95 * group
+    assert group == 0.0 or learner.guarantee(row.view).epsilon(delta).upper < 0.95 * group
 
 
 class OneByOne(SimulationNoise):
@@ -197,11 +213,11 @@ def test_a_session_plays_what_a_release_plays(name: str, learners: dict[str, Any
     assert isinstance(session, Session) and session.simulated
     for t in range(ROUNDS):
         assert session.round == t
-        played.append(session.predict())
-        np.testing.assert_array_equal(session.predict(), played[-1])
+        played.append(row.predict(session, t))
+        np.testing.assert_array_equal(row.predict(session, t), played[-1])
         row.update(session, t)
     np.testing.assert_array_equal(np.array(played), found)
-    for late in (session.predict, lambda: session.update(0.5)):
+    for late in (lambda: row.predict(session, 0), lambda: session.update(0.5)):
         with pytest.raises(StreamHaltedError, match="rounds are over"):
             late()
 
@@ -215,7 +231,7 @@ def test_checkpoints_go_on_and_belong_to_their_run(name: str, learners: dict[str
     saved = json.loads(json.dumps(session.checkpoint()))
     again = learner.resume(saved, noise=SimulationNoise(9))
     assert again.round == 5 and json.dumps(again.checkpoint()) == json.dumps(saved)
-    np.testing.assert_array_equal(again.predict(), session.predict())
+    np.testing.assert_array_equal(row.predict(again, 5), row.predict(session, 5))
     for t in range(5, ROUNDS):
         row.update(again, t)
     assert again.round == ROUNDS
@@ -274,8 +290,8 @@ def test_bad_losses_name_their_place_and_change_nothing(name: str, learners: dic
     learner, row = learners[name], DEPLOYED[name]
     session = learner.start(noise=SimulationNoise(2))
     row.update(session, 0)
-    before = json.dumps(session.checkpoint())
     good = row.told(row.feedback(1), session)
+    before = json.dumps(session.checkpoint())
     wrong: list[Any] = [*BAD, np.zeros(7), []]
     if not isinstance(good, LinearLosses):
         for value in (math.nan, 7731.5) if name != "PrivateFTRL" else (math.nan,):
@@ -342,7 +358,7 @@ def test_worst_case_neighbours_are_neighbours_and_tell_much(name: str, learners:
     """They differ in one round, for one client; the likelihood ratio of simulated runs is not constant."""
     learner = learners[name]
     first, second = learner.worst_case_neighbours()
-    one, two = (getattr(x, "gradients", x) for x in (first, second))
+    one, two = (getattr(x, "gradients", getattr(x, "rewards", x)) for x in (first, second))
     differing = np.flatnonzero((np.asarray(one) != np.asarray(two)).reshape(ROUNDS, -1).any(axis=1))
     assert len(differing) == 1
     runs = learner.simulate(first, np.random.default_rng(8), 400)
