@@ -23,7 +23,7 @@ DELTAS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 PARTS = (1 / 2, 1 / 8, 1 / 64)
 """The trade-off curve has a line for each δ of the slider, and for these parts of δ at ε = 0."""
 TRAINING = {
-    "noise": (0.5, 0.7, 1.0, 1.4, 2.0, 3.0),
+    "noise": (0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0),
     "rate": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2),
     "epochs": (1, 3, 10, 30, 100),
 }
