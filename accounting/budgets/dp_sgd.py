@@ -14,6 +14,7 @@ from fractions import Fraction
 from attrs import evolve, field, frozen
 
 from hockeystick._guess.arguments import guessing_arguments
+from hockeystick._guess.attributes import guessing_attributes
 from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.calibration import Calibrated, EpsilonDelta, calibrate
@@ -184,6 +185,7 @@ def _normaliser(value: str) -> str:
     raise InvalidArgumentError("normaliser", value, reason, remedy)
 
 
+@guessing_attributes
 @guessing_arguments
 @frozen
 class DPSGD:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 
 from hockeystick._guess.arguments import guessing_arguments
+from hockeystick._guess.attributes import guessing_attributes
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError
@@ -61,6 +62,7 @@ def _tuple_of_strings(value: Iterable[str]) -> tuple[str, ...]:
     return sentences
 
 
+@guessing_attributes
 @guessing_arguments
 @frozen
 class AccountantGraph:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
 
+from hockeystick._guess.attributes import guessing_attributes
 from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.engines import best_bound
@@ -34,6 +35,7 @@ class Guaranteeing(Protocol):
         """Returns its guarantee."""
 
 
+@guessing_attributes
 @frozen
 class Guarantee:
     """An (ε, δ) guarantee at every δ, for the worst move that the adjacency allows.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from attrs import Factory, field, frozen
 
+from hockeystick._guess.attributes import guessing_attributes
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.errors import visible
 from hockeystick.accounting.notebook_tables import html_table, markdown_table, markdown_text
@@ -63,6 +64,7 @@ class TradeoffPoint:
     fnr_high: float
 
 
+@guessing_attributes
 @frozen
 class Verdict(CommonVerdict):
     """The verdict of an audit on a claim. An audit can refute a claim; it can't prove that one holds.

@@ -41,6 +41,7 @@ _SYNONYMS = {
     "mechanisms.DiscreteLaplace": "geometric geometricmechanism twosidedgeometric",
     "mechanisms.ExponentialMechanism": "exponential exponentialmechanism",
     "mechanisms.SparseVector": "svt sparsevectortechnique",
+    "mechanisms.BoundedHistogram": "histogram privatehistogram noisyhistogram dphistogram noisycounts",
     "mechanisms.NoisyMax": "reportnoisymax noisyargmax noisymax",
     "Accountant": "rdpaccountant pldaccountant prvaccountant gaussianaccountant momentsaccountant privacyaccountant",
     "DPSGD": "dpsgdepsilon dpsgdaccountant computedpsgdprivacy getnoisemultiplier noisemultiplier dpadam dpsgdnoise",

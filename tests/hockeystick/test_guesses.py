@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
 from functools import reduce
@@ -14,6 +16,7 @@ import hockeystick as hs
 from hockeystick import audits, learners, mechanisms, targets
 from hockeystick._guess import names
 from hockeystick._guess.arguments import guessing
+from hockeystick._guess.attributes import _METHODS, guessing_attributes
 from hockeystick.estimators import PrivateClassifier
 
 
@@ -56,6 +59,7 @@ def test_every_synonym_leads_to_a_name_and_is_none(path: str) -> None:
         (hs.events, "Compose", "hockeystick.compose"),
         (hs.events, "DPSGD", "hockeystick.DPSGD"),
         (mechanisms, "Exponential", "hockeystick.mechanisms.ExponentialMechanism"),
+        (mechanisms, "Histogram", "hockeystick.mechanisms.BoundedHistogram"),
         (mechanisms, "GaussianMechanism", "hockeystick.mechanisms.Gaussian"),
         (mechanisms, "Laplce", "hockeystick.mechanisms.Laplace"),
         (audits, "mia", "hockeystick.audits.audit_membership"),
@@ -150,3 +154,42 @@ def test_an_event_of_a_user_has_the_same_errors_and_its_own_constructor() -> Non
     assert Mine(0.5) == Mine(rate=0.5) and attrs.evolve(Mine(0.5), rate=1.0) == Mine(1.0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'rates'; did you mean 'rate'"):
         Mine(rates=1.0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("made", "guess", "meant"),
+    [
+        (hs.DPSGD(records=100, batch=10, epochs=1), "noise_multiplier", "'calibrated'"),
+        (hs.DPSGD(records=100, batch=10, epochs=1), "sample_rate", "'sampling_rate'"),
+        (hs.DPSGD(records=100, batch=10, epochs=1), "get_epsilon", "'epsilon'"),
+        (hs.AccountantGraph(), "add_source", "'source'"),
+        (hs.AccountantGraph(), "guarantees", "'guarantee'"),
+        (hs.AccountantGraph().source("people").guarantee(), "contribution", "'contributions'"),
+    ],
+)
+def test_an_attribute_that_an_object_lacks_is_refused_with_the_one_that_was_meant(
+    made: object, guess: str, meant: str
+) -> None:
+    with pytest.raises(AttributeError, match=f"has no attribute '{guess}'; did you mean {meant}"):
+        getattr(made, guess)
+    assert not hasattr(made, "zzz") and pickle.loads(pickle.dumps(made)) == made == copy.deepcopy(made)
+    with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):
+        getattr(made, "zzz")  # noqa: B009
+
+
+@pytest.mark.parametrize("name", sorted({name for names in _METHODS.values() for name in names.split()}))
+def test_every_suggested_attribute_exists(name: str) -> None:
+    assert any(hasattr(cls, name) for cls in (hs.DPSGD, hs.AccountantGraph, hs.Guarantee, hs.Verdict))
+
+
+def test_an_error_inside_a_property_stays_itself() -> None:
+    @guessing_attributes
+    class Broken:
+        other = 1
+
+        @property
+        def value(self) -> int:
+            return self.nothing_like_it  # type: ignore[attr-defined, no-any-return]
+
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing_like_it'$"):
+        getattr(Broken(), "value")  # noqa: B009
