@@ -22,9 +22,9 @@ from hockeystick._cli.frame.shared_options import option, output_options
 def report_command(results: tuple[str, ...], certificate: str | None, **given: Any) -> int:
     """Make a report from results: in the terminal, as one HTML page, as Markdown.
 
-    RESULT.json is a file that --json of any command wrote ('-': the standard input). Several results become one page
-    with a table of contents; --json writes them into one file, which this command can read again. Nothing is
-    recomputed.
+    RESULT.json is a file that --json of any command wrote, or that holds the text of a verdict's to_json() ('-': the
+    standard input). Several results become one page with a table of contents; --json writes them into one file, which
+    this command can read again. Nothing is recomputed.
 
     With --certificate the plot of every audit has three curves: the claimed, the certified and the measured one.
 

@@ -4,25 +4,30 @@ files."""
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from command_line import run as run_cli
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+import hockeystick as hs
 from hockeystick._cli.program import cli
 from hockeystick._report.result_reader import read_results
 from hockeystick._report.results import account_result, audit_result, graph_result, to_json, to_markdown, to_report
 from hockeystick.accounting import AccountantGraph, Gaussian, InvalidArgumentError, Laplace
-from hockeystick.audits import TradeoffPoint, Verdict
+from hockeystick.audits import Claim, TradeoffPoint, Verdict, sequential_audit
 
 HOSTILE = "<script>alert(1)</script>|`x` @somebody #12 https://evil.example\x1b[31m"
+SMALL: dict[str, Any] = {"claim": Claim(1.0), "neighbours": (0, 1), "rng": 1}
+POINTS = (TradeoffPoint(0.06, 0.5, 0.05, 0.07, 0.49, 0.51), TradeoffPoint(0.5, 0.1, 0.49, 0.51, 0.09, 0.11))
 MARKDOWN = MarkdownIt("gfm-like", {"linkify": False})
 
 
@@ -52,7 +57,7 @@ def verdict(**changes: Any) -> dict[str, Any]:
         "bits": False,
         "seed": 7,
         "seconds": 3.2,
-        "tradeoff": (TradeoffPoint(0.06, 0.5, 0.05, 0.07, 0.49, 0.51), TradeoffPoint(0.5, 0.1, 0.49, 0.51, 0.09, 0.11)),
+        "tradeoff": POINTS,
     }
     return audit_result(Verdict(**(values | changes)), target="mymech.py:release", d0="[0]", d1="[1]")
 
@@ -157,6 +162,32 @@ def test_files_that_are_not_results_are_refused(tmp_path: Path, text: str, said:
 
     assert (result.exit_code, result.stdout) == (2, "") and said in result.stderr, result.stderr
     assert not (tmp_path / "r.md").exists()
+
+
+def test_the_json_of_a_verdict_is_shown_as_the_result_of_its_command(tmp_path: Path) -> None:
+    """An infinite ε is null in a verdict's own JSON, and "inf" in a result."""
+    plain = verdict(data=("list of 3", "list of 2"))
+    names = {field.name for field in attrs.fields(Verdict)}
+    stated = {name: value for name, value in plain.items() if name in names} | {"detectable_epsilon": math.inf}
+    made = Verdict.from_dict(Verdict(**stated | {"tradeoff": POINTS}).to_dict())
+    (tmp_path / "v.json").write_text(made.to_json(), encoding="utf-8")
+    (found,) = read_results("v.json", (tmp_path / "v.json").read_text(encoding="utf-8"))
+    same = {name: plain[name] for name in ("command", "outcome", "event", "count_p", "epsilon_lower")}
+    assert {name: found[name] for name in same} == same and found["detectable_epsilon"] == "inf"
+    assert (found["d0"], found["d1"]) == ("list of 3", "list of 2") and "not recorded" in found["target"]
+    shown = run(tmp_path / "v.json", "--markdown", tmp_path / "v.md")
+    assert shown.exit_code == 0 and shown.stdout.startswith("refuted: the claim of (1, 0)")
+
+
+def test_the_json_of_other_verdicts_is_shown() -> None:
+    walked = sequential_audit(lambda value, rng, runs: value + rng.laplace(size=runs), most_samples=600, **SMALL)
+    replayed = hs.replay(lambda data, rng: sum(data) + rng.laplace(), [1.0], [0.0], epsilon=1.0, paths=2, rng=1)
+    for made, command in ((walked, "audit --sequential"), (replayed, "replay")):
+        (found,) = read_results("v.json", made.to_json())
+        assert found["command"] == command and found["outcome"] == made.outcome and to_markdown(found)
+        broken = json.loads(made.to_json()) | {"outcome": "fine"}
+        with pytest.raises(InvalidArgumentError, match="is not the result of a command or a verdict"):
+            read_results("v.json", json.dumps(broken))
 
 
 @pytest.mark.statistical
