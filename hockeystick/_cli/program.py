@@ -26,6 +26,7 @@ from hockeystick._cli.commands.catalogue import catalogue_command
 from hockeystick._cli.commands.completion import completion_command
 from hockeystick._cli.commands.demo import demo_command
 from hockeystick._cli.commands.graph import graph_command
+from hockeystick._cli.commands.histogram import histogram_command
 from hockeystick._cli.commands.kl import kl_command
 from hockeystick._cli.commands.ledger import ledger_command
 from hockeystick._cli.commands.release import release_command
@@ -161,6 +162,7 @@ def cli(ctx: click.Context) -> int:
       hockeystick report verdict.json --html page.html
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick kl --reference R.csv --clients C.parquet --epsilon 1 --delta 1e-6
+      hockeystick histogram --data T.csv --column age=0:100:10 --epsilon 1 --counts C.csv
       hockeystick release --data T.csv --column age --low 0 --high 120 --sigma 0.2 --epsilon 1
 
     \b
@@ -184,6 +186,7 @@ for _command in (
     completion_command,
     demo_command,
     graph_command,
+    histogram_command,
     kl_command,
     ledger_command,
     release_command,

@@ -334,12 +334,22 @@ def unread(argument: str, path: Table, read: Iterable[str | None]) -> list[str]:
     return [name for name in _columns(argument, table_of(argument, path)) if name not in known]
 
 
-def read_pieces(argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0) -> Iterator[Fields]:
-    """Yields the texts of the wanted columns in pieces; the last ``numbers`` columns may hold numbers."""
+def read_pieces(
+    argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0, missing: bool = False
+) -> Iterator[Fields]:
+    """Yields the texts of the wanted columns in pieces.
+
+    Args:
+        argument: The option that names the table, for messages.
+        path: The file or frame.
+        wanted: The names of the columns.
+        numbers: The number of columns, at the end of ``wanted``, that may hold numbers.
+        missing: An empty field is an empty text; by default it is an error.
+    """
     table = table_of(argument, path)
     if isinstance(table, Frame) or _is_parquet(argument, table):
-        return _arrow_pieces(argument, table, wanted, numbers)
-    return _csv_pieces(argument, table, wanted)
+        return _arrow_pieces(argument, table, wanted, numbers, missing)
+    return _csv_pieces(argument, table, wanted, missing)
 
 
 def _is_parquet(argument: str, path: str) -> bool:
@@ -378,7 +388,7 @@ def _header(argument: str, path: str, lines: Any) -> list[str]:
         raise InvalidArgumentError(argument, path, "is not a CSV file in UTF-8", _WAY_OUT) from None
 
 
-def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[Fields]:
+def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...], missing: bool) -> Iterator[Fields]:
     with _opened(argument, path) as file:
         lines = csv.reader(file, delimiter=_delimiter(path), strict=True)
         header = _header(argument, path, lines)
@@ -387,13 +397,13 @@ def _csv_pieces(argument: str, path: str, wanted: tuple[str, ...]) -> Iterator[F
             try:
                 rows = list(itertools.islice(lines, _ROWS))
             except (csv.Error, UnicodeDecodeError):
-                raise _csv_error(argument, path, header, wanted) from None
+                raise _csv_error(argument, path, header, () if missing else wanted) from None
             full = [row for row in rows if row]  # without empty lines
             if set(map(len, full)) - {len(header)}:
-                raise _csv_error(argument, path, header, wanted)
+                raise _csv_error(argument, path, header, () if missing else wanted)
             piece = tuple([row[i] for row in full] for i in at)
-            if any("" in texts for texts in piece):
-                raise _csv_error(argument, path, header, wanted)
+            if not missing and any("" in texts for texts in piece):
+                raise _csv_error(argument, path, header, () if missing else wanted)
             if full:
                 yield piece
             if len(rows) < _ROWS:
@@ -432,14 +442,16 @@ def _parquet(argument: str, path: str) -> Iterator[Any]:
         raise error.about(argument, path, "write it again") from None
 
 
-def _arrow_pieces(argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int) -> Iterator[Fields]:
+def _arrow_pieces(
+    argument: str, path: str | Frame, wanted: tuple[str, ...], numbers: int, missing: bool
+) -> Iterator[Fields]:
     arrow = require("pyarrow", "a Parquet file", extra="tables")
     with contextlib.nullcontext(path.table) if isinstance(path, Frame) else _parquet(argument, path) as table:
-        yield from _pieces_of(arrow, argument, path, table, wanted, numbers)
+        yield from _pieces_of(arrow, argument, path, table, wanted, numbers, missing)
 
 
 def _pieces_of(
-    arrow: Any, argument: str, path: str | Frame, table: Any, wanted: tuple[str, ...], numbers: int
+    arrow: Any, argument: str, path: str | Frame, table: Any, wanted: tuple[str, ...], numbers: int, missing: bool
 ) -> Iterator[Fields]:
     schema = table.schema if isinstance(path, Frame) else table.schema_arrow
     header = [str(each) for each in schema.names]
@@ -458,9 +470,9 @@ def _pieces_of(
             columns = [batch.column(name) for name in wanted]
             piece = tuple(["" if value is None else str(value) for value in values.to_pylist()] for values in columns)
             for name, texts in zip(wanted, piece, strict=True):
-                missing = next((i for i, text in enumerate(texts) if text == ""), None)
-                if missing is not None:
-                    reason = f"has no {name!r} in record {rows + missing + 1}"
+                empty = None if missing else next((i for i, text in enumerate(texts) if text == ""), None)
+                if empty is not None:
+                    reason = f"has no {name!r} in record {rows + empty + 1}"
                     raise InvalidArgumentError(argument, path, reason, "leave such records out")
             yield piece
             rows += len(batch)

@@ -25,8 +25,11 @@ def opened(place: str | None, relation: Adjacency = Adjacency.REPLACE_ONE) -> Du
         return None
     found = DurableLedger.open(place)
     if found.adjacency is not relation:
+        why = "this release hides no record's presence, only its values"
+        if relation is not Adjacency.REPLACE_ONE:
+            why = f"the cost of this release is under {relation.value}"
         raise UnsupportedAdjacencyError(
-            f"--ledger is for {found.adjacency.value}, but this release hides no record's presence, only its values: "
+            f"--ledger is for {found.adjacency.value}, but {why}: "
             f"make one with hockeystick ledger create --adjacency {relation.value}"
         )
     return found

@@ -80,7 +80,7 @@ def search_command(target: str, domain: str, **given: Any) -> int:
       1  refuted: the claim is false, at the stated confidence level
       2  could not run: unusable input, or the function raised an error
     """
-    from hockeystick._cli.commands.search_domains import is_module, load_domain
+    from hockeystick._cli.frame.search_domains import is_module, load_domain
     from hockeystick._files.named_callables import load_object, load_target, source_identity
 
     files = result_files(given)

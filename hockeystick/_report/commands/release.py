@@ -5,6 +5,9 @@ A second report compares true with released answers. It is not private, for the 
 
 from __future__ import annotations
 
+import itertools
+import math
+
 from hockeystick._report.parts.content import Cell, Mark, Report, Result, Section, Table
 from hockeystick._report.parts.guarantee_sections import learner_graph_sections
 from hockeystick._report.parts.learner_sections import (
@@ -20,6 +23,7 @@ from hockeystick._report.parts.plots import Plot, Series
 from hockeystick._words.figures import exact, number, upper, whole
 
 _WHOLE = ("cover_size", "cells", "rounds", "replay")
+_MOST_ROWS = 100  # of a table of counts
 _NOT_PRIVATE = "NOT PRIVATE: made from the records without noise. For their owner only; never publish it"
 
 
@@ -53,7 +57,54 @@ def private_release_report(result: Result) -> Report:
     return Report("PRIVATE: true and released answers", Mark(_NOT_PRIVATE, "bad"), (section,))
 
 
-REPORTS: dict[str, Draw] = {"query-release": release_report, "query-release-private": private_release_report}
+def histogram_report(result: Result) -> Report:
+    """Returns the report on a plan, a simulated run or a release of noisy counts."""
+    failure = result["largest_error_failure"]
+    error = f"within {whole(result['largest_error'])} of the exact one with probability {exact(1.0 - failure)}"
+    sections: tuple[Section, ...] = (
+        Section("Privacy", facts=_histogram_privacy(result)),
+        Section("Error", facts=(("every count", error), *_histogram_noise(result))),
+    )
+    if result["mode"] != "plan":
+        sections = (Section("Counts", tables=(_counts(result),)), *sections)
+    title = f"Private histogram: {MODES[result['mode']]}"
+    return Report(title, headline(result, found=f"every count {error}, "), (*sections, *learner_graph_sections(result)))
+
+
+REPORTS: dict[str, Draw] = {
+    "query-release": release_report,
+    "query-release-private": private_release_report,
+    "histogram": histogram_report,
+}
+
+
+def _histogram_privacy(result: Result) -> Facts:
+    protected: tuple[tuple[str, Cell], ...] = (("for", f"one record, {result['adjacency']}"),)
+    if result["person"] is not None:
+        protected = (
+            ("for", f"one person (column {result['person']!r}), {result['adjacency']}"),
+            ("cells of a person", f"the first {whole(result['most_cells'])} in the table"),
+            ("records of a person", f"at most {whole(result['most_each'])} in each cell"),
+        )
+    return privacy_facts(result, *protected, target=requested(result))
+
+
+def _histogram_noise(result: Result) -> Facts:
+    moved = whole(result["sensitivity"])
+    return (("noise", f"discrete Laplace of scale {upper(result['scale'])}; the counts move by at most {moved} in L1"),)
+
+
+def _counts(result: Result) -> Table:
+    columns = [one["cells"] for one in result["columns"]]
+    cells, counts = math.prod(map(len, columns)), result["counts"]
+    rows = tuple(
+        (*cell, whole(int(count)))
+        for cell, count in itertools.islice(zip(itertools.product(*columns), counts, strict=True), _MOST_ROWS)
+    )
+    caption = (
+        "Noisy counts" if cells <= _MOST_ROWS else f"Noisy counts of the first {_MOST_ROWS} of {whole(cells)} cells"
+    )
+    return Table(caption, (*(one["name"] for one in result["columns"]), ">count"), rows)
 
 
 def _privacy(result: Result) -> Facts:

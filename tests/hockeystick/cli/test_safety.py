@@ -83,6 +83,7 @@ AGE = "--column age --low 0 --high 120 --sigma 0.2 --epsilon 1"
         (f"release --data T.csv {AGE} --simulate --answers T.csv", "T.csv", "--data"),
         (f"release --data T.csv {AGE} --ledger book --json book", None, "--ledger"),
         (f"release --data T.csv {AGE} --ledger book --synthetic book-journal", None, "--ledger"),
+        ("histogram --data T.csv --column age=0:9:1 --epsilon 1 --simulate --counts T.csv", "T.csv", "--data"),
         ("kl --reference R.csv --clients C.csv --epsilon 1 --json C.csv", "C.csv", "--clients"),
         ("kl --reference R.csv --clients C.csv --epsilon 1 --html R.csv", "R.csv", "--reference"),
         ("run lazy-experts --losses L.npy --epsilon 1 --delta 1e-6 --actions L.npy", "L.npy", "--losses"),

@@ -1,0 +1,120 @@
+"""Columns of a histogram with their public cells, and the cells of a table's records, for ``hockeystick histogram``.
+
+The cells are given, never taken from the records: a cell that exists only because somebody is in it gives that person
+away. A record with another value, or with none, is counted in the last cell of the column, so no value is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from attrs import field, frozen
+
+from hockeystick._files.release_table import number_of
+from hockeystick._files.symbol_tables import Table, read_pieces, table_of
+from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting.arrays import IntArray
+from hockeystick.accounting.errors import unchained
+
+OTHER = "(other)"
+"""The last cell of each column."""
+LARGEST = 1_000_000
+"""The most cells of a histogram."""
+
+_NUMBER = r"([+-]?\d{1,15}(?:\.\d{1,15})?)"
+_RANGE = re.compile(f"{_NUMBER}:{_NUMBER}:{_NUMBER}", re.ASCII)
+_WAY_OUT = "give public cells: age=0:100:10 for numbers from 0 to 100 in steps of 10, or region=north,south for texts"
+
+
+@frozen
+class CountedColumn:
+    """A column with its public cells.
+
+    Attributes:
+        name: The name of the column.
+        cells: The labels of the cells; the last one is ``OTHER``.
+        edges: The ends of the cells of numbers in ascending order, one fewer than labels; empty for texts. A cell holds
+            its lower end, and the last cell of numbers holds both ends.
+    """
+
+    name: str
+    cells: tuple[str, ...] = field(repr=False)
+    edges: tuple[float, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, argument: str, text: str) -> CountedColumn:
+        """Returns the column that a text states, ``NAME=LOW:HIGH:STEP`` or ``NAME=VALUE,VALUE,...``.
+
+        Raises:
+            InvalidArgumentError: The text has another form, the steps do not fill the range, or a value occurs twice.
+        """
+        name, equals, cells = text.partition("=")
+        if not (name and equals and cells):
+            raise InvalidArgumentError(argument, text, "names a column without cells", _WAY_OUT)
+        if found := _RANGE.fullmatch(cells):
+            edges = _edges(argument, text, *map(Fraction, found.groups()))
+            inner = [f"[{low:.15g}, {high:.15g})" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+            if len(set(inner)) < len(inner):
+                raise InvalidArgumentError(argument, text, "has steps that floats do not tell apart", _WAY_OUT)
+            return cls(name, (*inner[:-1], inner[-1][:-1] + "]", OTHER), edges)
+        values = cells.split(",")
+        if "" in values or OTHER in values or len(set(values)) < len(values):
+            reason = f"has an empty value, a value twice, or {OTHER}, which the last cell is called"
+            raise InvalidArgumentError(argument, text, reason, _WAY_OUT)
+        return cls(name, (*values, OTHER))
+
+    def places(self, texts: Sequence[str]) -> IntArray:
+        """Returns the number of the cell of each text, shape (n,)."""
+        other = len(self.cells) - 1
+        if not self.edges:
+            known = {value: i for i, value in enumerate(self.cells[:-1])}
+            return np.array([known.get(text, other) for text in texts], dtype=np.int64)
+        numbers, edges = np.array([number_of(text) for text in texts], dtype=np.float64), np.array(self.edges)
+        inside = (numbers >= edges[0]) & (numbers <= edges[-1])  # false for what is not a number
+        found = np.minimum(np.searchsorted(edges, numbers, side="right") - 1, other - 1)
+        return np.where(inside, found, other).astype(np.int64)
+
+
+def _edges(argument: str, text: str, low: Fraction, high: Fraction, step: Fraction) -> tuple[float, ...]:
+    if step <= 0 or high <= low:
+        raise InvalidArgumentError(argument, text, "has no numbers between its ends", _WAY_OUT)
+    steps = (high - low) / step
+    if steps.denominator != 1 or steps >= LARGEST:
+        reason = f"does not have a whole number of steps below {LARGEST}"
+        raise InvalidArgumentError(argument, text, reason, "choose a step that divides the range")
+    return tuple(float(low + i * step) for i in range(int(steps) + 1))
+
+
+@unchained()
+def read_cells(
+    argument: str, path: Table, columns: Sequence[CountedColumn], person: str | None = None
+) -> tuple[IntArray, list[str] | None]:
+    """Returns the cell of each record in the product of the columns, shape (n,), and each record's person.
+
+    Args:
+        argument: The option that names the file, for messages.
+        path: The file, or a data frame.
+        columns: The columns; the cells of the last one vary fastest.
+        person: The column with the record's person; None if each record is a person of its own.
+
+    Raises:
+        InvalidArgumentError: The file or a column does not exist, or a line has too many or too few fields.
+        MissingExtraError: A Parquet file without the extra ``tables``.
+    """
+    numeric = [column for column in columns if column.edges]
+    wanted = [column for column in columns if not column.edges]
+    names = (*((person,) if person else ()), *(column.name for column in (*wanted, *numeric)))
+    sizes = [len(column.cells) for column in columns]
+    cells: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    people: list[str] = []
+    for piece in read_pieces(argument, table_of(argument, path), names, numbers=len(numeric), missing=True):
+        texts = dict(zip(names, piece, strict=True))
+        found = np.zeros(len(piece[0]), dtype=np.int64)
+        for column, size in zip(columns, sizes, strict=True):
+            found = found * size + column.places(texts[column.name])
+        cells.append(found)
+        people += texts[person] if person else ()
+    return np.concatenate(cells), people if person else None
