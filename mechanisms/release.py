@@ -100,6 +100,7 @@ def charged(
     reads: Iterable[str] | None = None,
     *,
     adjacency: Adjacency | None,
+    run: str | None = None,
 ) -> T:
     """Records ``event`` in ``ledger``, if one is given, and returns ``draw()``.
 
@@ -107,6 +108,7 @@ def charged(
       adjacency: the neighbouring relation under which ``event`` is the cost. The event alone does not determine it: to
         publish the number of records costs nothing under replace-one and is not private under add-or-remove-one. None
         where the caller states a sensitivity, which is for the relation of the caller's own ledger.
+      run: a new name, for a run that may be continued; see ``DurableLedger.record_session``.
 
     Raises:
       InvalidArgumentError: ``ledger`` is not a ledger, or ``name`` or ``reads`` is missing, or given where it has no
@@ -130,7 +132,7 @@ def charged(
         )
     if isinstance(ledger, DurableLedger):
         _refuse("reads", reads, ledger)
-        return ledger.spend(event, draw, note=f"{name or ''}{' (simulated)' if noise.simulated else ''}")
+        return ledger.spend(event, draw, note=f"{name or ''}{' (simulated)' if noise.simulated else ''}", run=run)
     name = text("name", name, "name the release in the ledger")
     if isinstance(ledger, FilteredLedger):
         if reads is None:
@@ -139,6 +141,8 @@ def charged(
     else:
         _refuse("reads", reads, ledger)
         ledger.record(name, event, simulated=noise.simulated)
+    if run is not None:
+        ledger.record_session(run, 0)
     return draw()
 
 

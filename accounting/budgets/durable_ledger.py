@@ -37,12 +37,13 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.budgets.budget_picture import budget_axes, spent_share
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
+from hockeystick.accounting.budgets.sessions import Sessions, checked_run
 from hockeystick.accounting.budgets.stores.rows import LedgerError, Row, Snapshot, Store, chained
 from hockeystick.accounting.budgets.stores.sqlite_file import LedgerFile
 from hockeystick.accounting.budgets.stores.text_file import moved_once, read_text_ledger
 from hockeystick.accounting.errors import GraphError, HockeystickError, InvalidArgumentError
 from hockeystick.accounting.events import event_json
-from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,6 +82,8 @@ class StoredCharge:
       who: the user and machine, or the name, that charged.
       when: the time by that machine's clock, in UTC, as YYYY-MM-DDTHH:MM:SS+00:00. Nothing depends on it.
       digest: as in ``Receipt``.
+      run: the run of a learner that was charged or continued; None for any other charge.
+      session: the number of its session, 0 for the one that was charged; see ``DurableLedger.record_session``.
     """
 
     number: int
@@ -90,6 +93,8 @@ class StoredCharge:
     who: str
     when: str
     digest: str
+    run: str | None = None
+    session: int = 0
 
 
 class DurableLedger:
@@ -116,6 +121,7 @@ class DurableLedger:
         self._turn = threading.RLock()
         self._charges, self._digest, self._header = 0, "", ""  # as far as they were checked
         self._filter: PrivacyFilter | None = None
+        self._sessions = Sessions()
         if hasattr(os, "register_at_fork"):
             _OPEN.add(self)
 
@@ -254,7 +260,7 @@ class DurableLedger:
             found = self._store.problems()
             if found:
                 raise LedgerError(f"{self._store.place}: the database finds {len(found)} faults: {found[0]}")
-            self._charges, self._filter = 0, None
+            self._charges, self._filter, self._sessions = 0, None, Sessions()
             self.budget()
             return Receipt(self._charges, self._digest)
 
@@ -262,11 +268,12 @@ class DurableLedger:
         """Says whether the event no longer fits; another process may spend the rest before ``reserve`` does."""
         return self.budget().would_exceed(event, count=count)
 
-    def reserve(self, event: PrivacyEvent, *, count: int = 1, note: str = "") -> Receipt:
+    def reserve(self, event: PrivacyEvent, *, count: int = 1, note: str = "", run: str | None = None) -> Receipt:
         """Charges ``count`` times ``event``; when it returns the charge is on disk, and the noise may be drawn.
 
         Args:
           note: what it is for, kept in the ledger. It must not tell anything of the data.
+          run: a new name for what is charged, if it may be continued from checkpoints; see :meth:`record_session`.
 
         Raises:
           BudgetExceededError: no room; nothing was charged.
@@ -277,11 +284,32 @@ class DurableLedger:
         """
         if not isinstance(note, str) or not _is_text(note):
             raise InvalidArgumentError("note", note, "is not a string of text")
+        return self._append(event, count, note, {} if run is None else {"run": checked_run(run), "session": 0})
+
+    def record_session(self, run: str, session: int) -> None:
+        """Records that a session goes on with a run that was charged here; when it returns this is on disk.
+
+        Each session of a run has the next number, so that only one can go on from the checkpoints of another.
+
+        Args:
+          run: its name, as it was charged.
+          session: its number, 1 for the first one after that which was charged.
+
+        Raises:
+          LedgerError: the run was not charged here, or there was such a session.
+          InvalidArgumentError: ``run`` is not a text, or ``session`` not a whole number >= 1.
+        """
+        number = validate.integer("session", session, low=1)
+        self._append(NO_EVENT, 1, "a run that goes on", {"run": checked_run(run), "session": number})
+
+    def _append(self, event: PrivacyEvent, count: int, note: str, more: dict[str, Any]) -> Receipt:
         receipt, after = Receipt(0, ""), None
 
         def charge(state: Snapshot) -> Row:
             nonlocal receipt, after
             after = self._take(state).after(event, count=count)
+            if more:
+                self._sessions.check(**more)
             body = {
                 "number": self._charges + 1,
                 "event": event_json.event_to_json(event),
@@ -289,6 +317,7 @@ class DurableLedger:
                 "note": note,
                 "who": self._who,
                 "when": _now(),
+                **more,
             }
             text = json.dumps(body, allow_nan=False)
             receipt = Receipt(self._charges + 1, chained(self._digest, text))
@@ -297,15 +326,25 @@ class DurableLedger:
         with self._turn:
             self._store.append(self._charges, charge)
             self._charges, self._digest, self._filter = receipt.number, receipt.digest, after
+            if more:
+                self._sessions.record(**more)
         return receipt
 
-    def spend(self, event: PrivacyEvent, draw: Callable[[], T], *, count: int = 1, note: str = "") -> T:
+    def spend(
+        self,
+        event: PrivacyEvent,
+        draw: Callable[[], T],
+        *,
+        count: int = 1,
+        note: str = "",
+        run: str | None = None,
+    ) -> T:
         """Charges as ``reserve`` does, then draws: returns ``draw()``. If that fails, the charge stays.
 
         Raises:
           what ``reserve`` and ``draw`` raise.
         """
-        self.reserve(event, count=count, note=note)
+        self.reserve(event, count=count, note=note, run=run)
         return draw()
 
     def _take(self, state: Snapshot) -> PrivacyFilter:
@@ -313,12 +352,12 @@ class DurableLedger:
         where = self._store.place
         if self._filter is None:
             self._filter, self._header = _budget(state.header, where), state.header
-            self._charges, self._digest = 0, chained("", state.header)
+            self._charges, self._digest, self._sessions = 0, chained("", state.header), Sessions()
         elif state.header != self._header or state.charges < self._charges:
             raise LedgerError(f"{where}: the ledger was cut off or replaced while in use: open it anew")
         elif self._charges and state.known_digest != self._digest:
             raise LedgerError(f"{where}: charge {self._charges} was changed or lost while in use")
-        number, digest, budget = self._charges, self._digest, self._filter
+        number, digest, budget, sessions = self._charges, self._digest, self._filter, self._sessions.later()
         for row in state.rows:
             number += 1
             at = f"{where}: charge {number}"
@@ -328,6 +367,8 @@ class DurableLedger:
             stored = _charge(row, at)
             try:
                 budget = budget.after(stored.event, count=stored.count)
+                if stored.run is not None:
+                    sessions.record(stored.run, stored.session)
             except BudgetExceededError as error:
                 raise LedgerError(f"{at}: the charges are above the budget ({error})") from None
             except HockeystickError as error:
@@ -337,6 +378,7 @@ class DurableLedger:
                 f"{where}: damaged: it has {number} charges where the head says {state.charges}, or others"
             )
         self._charges, self._digest, self._filter = number, digest, budget
+        self._sessions.take(sessions)
         return budget
 
 
@@ -412,14 +454,18 @@ def _charge(row: Row, at: str = "") -> StoredCharge:
     keys = {"number", "event", "count", "note", "who", "when"}
     try:
         plain = event_json.mapping(json.loads(row.text), "charge")
-        event_json.check_keys(plain, keys, keys, "charge")
+        known = keys | {"run", "session"} if "run" in plain else keys
+        event_json.check_keys(plain, known, known, "charge")
         if plain["number"] != row.number or not all(isinstance(plain[name], str) for name in ("note", "who", "when")):
             raise GraphError(f"expected charge {row.number} with a note, who and when")
         event = _event(json.dumps(plain["event"]))
         count = validate.integer("count", plain["count"], low=1)
+        run = checked_run(plain["run"]) if "run" in plain else None
+        session = validate.integer("session", plain.get("session", 0), low=0)
     except (HockeystickError, ValueError, RecursionError) as error:
         raise LedgerError(f"{at} is damaged: {error}") from None
-    return StoredCharge(row.number, event, count, plain["note"], plain["who"], plain["when"], row.digest)
+    note, who, when = (plain[name] for name in ("note", "who", "when"))
+    return StoredCharge(row.number, event, count, note, who, when, row.digest, run, session)
 
 
 @lru_cache(maxsize=4096)

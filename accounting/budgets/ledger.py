@@ -20,6 +20,7 @@ from hockeystick.accounting.budgets.durable_ledger import DurableLedger
 from hockeystick.accounting.budgets.filters import PrivacyFilter
 from hockeystick.accounting.budgets.odometer import OdometerReading
 from hockeystick.accounting.budgets.renyi_filter import renyi_charges
+from hockeystick.accounting.budgets.sessions import Sessions, checked_run
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.event import PrivacyEvent
@@ -68,6 +69,7 @@ class Ledger:
         self._events: dict[str, dict[PrivacyEvent, int]] = {name: {} for name in self._rules}
         self._total = dict.fromkeys(self._rules, 0)
         self._simulated: set[str] = set()
+        self._sessions = Sessions()
 
     @property
     def adjacency(self) -> Adjacency:
@@ -98,6 +100,13 @@ class Ledger:
         self._total[release] += count
         if simulated:
             self._simulated.add(release)
+
+    def record_session(self, run: str, session: int) -> None:
+        """Records that a session goes on with a run; arguments and errors as ``DurableLedger.record_session``.
+
+        Session 0 is that of a run that was just recorded.
+        """
+        self._sessions.record(checked_run(run), validate.integer("session", session, low=0))
 
     def recorded(self, release: str) -> int:
         """Returns how many releases of that name were recorded."""
@@ -225,6 +234,7 @@ class FilteredLedger:
         self._nodes = {node.name: node for node in graph.nodes}
         self._events: dict[str, dict[PrivacyEvent, int]] = {}
         self._costs: dict[tuple[PrivacyEvent, tuple[str, ...]], PrivacyEvent] = {}
+        self._sessions = Sessions()
 
     @property
     def adjacency(self) -> Adjacency:
@@ -269,6 +279,10 @@ class FilteredLedger:
         self._nodes[release] = evolve(node, simulated=node.simulated or simulated)
         events = self._events.setdefault(release, {})
         events[event] = events.get(event, 0) + count
+
+    def record_session(self, run: str, session: int) -> None:
+        """Records that a session goes on with a run; see ``Ledger.record_session``."""
+        self._sessions.record(checked_run(run), validate.integer("session", session, low=0))
 
     def graph(self) -> AccountantGraph:
         """Returns what was recorded; a release recorded with several events is one node for each."""

@@ -17,12 +17,13 @@ from hockeystick.learners.bandits.arm_stream import ArmStream, BanditRelease
 from hockeystick.learners.bandits.sum_noise import SumNoise
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.round_stream import charged_run
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.mechanisms import Laplace
 from hockeystick.mechanisms.contract.arguments import quotient_up, target_epsilon, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 
 
 def checked_arms(value: object) -> int:
@@ -131,21 +132,26 @@ class ArmPlayer(OnlineLearner):
         """
         source = check_noise(noise)
         kind: Any = self._session
-        return charged(
-            self.event(), lambda: kind(self, source), source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE
-        )
+        return charged_run(self.event(), lambda: kind(self, source), source, ledger, name, reads)
 
     @unchained()
-    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> Any:
+    def resume(self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None) -> Any:
         """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
 
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
         Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
             InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
                 parameters or to noise of the other kind.
         """
         source, kind = check_noise(noise), self._session
         body = kind._opened(self, checkpoint, source.simulated)
-        return kind(self, source, body)  # type: ignore[call-arg]
+        stream = kind(self, source, body)
+        return stream._continuing(checkpoint, ledger)
 
     def release(
         self,

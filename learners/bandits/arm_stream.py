@@ -112,11 +112,11 @@ class ArmStream(RoundStream):
         """Returns what was published before the current block, as far as it matters later."""
 
     def _body(self) -> dict[str, Any]:
-        return {"first": self._first, "turn": self._turn, "sums": self._sums, **self._state()}
+        return {"first": self._first, "turn": list(self._turn), "sums": list(self._sums), **self._state()}
 
     def _begin(self, turn: list[int]) -> None:
         self._first, self._turn, self._sums = self._round, turn, [0] * len(turn)
-        self._until = min(self._learner.rounds, self._first + self._length())
+        self._until: int = min(self._learner.rounds, self._first + self._length())
 
     def _pass(self, rounds: int) -> list[float] | None:
         """Ends rounds that were read, and the block with its last round; returns what is published."""

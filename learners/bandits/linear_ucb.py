@@ -274,14 +274,22 @@ class PrivateLinUCB(OnlineLearner):
         """
         return noisy_sum_stream.begun(LinUCBStream, self, ledger, name, reads, noise)
 
-    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LinUCBStream:
+    def resume(
+        self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None
+    ) -> LinUCBStream:
         """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
 
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
         Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
             InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
                 parameters or to noise of the other kind.
         """
-        return noisy_sum_stream.continued(LinUCBStream, self, checkpoint, noise)
+        return noisy_sum_stream.continued(LinUCBStream, self, checkpoint, ledger, noise)
 
     def release(
         self,

@@ -12,14 +12,14 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting import Adjacency, PrivacyEvent
+from hockeystick.accounting import PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
 
 
@@ -179,21 +179,36 @@ def begun(
         running = learner.mechanism._running((learner._entries,), source)
         return kind(learner, running, _coins(learner, source), source.simulated)
 
-    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+    return charged_run(learner.event(), begin, source, ledger, name, reads)
 
 
-def resume(learner: FollowsSums, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> NoisySumStream:
+def resume(
+    learner: FollowsSums,
+    checkpoint: dict[str, Any],
+    *,
+    ledger: AnyLedger | None = None,
+    noise: Noise | None = None,
+) -> NoisySumStream:
     """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
 
+    Args:
+        learner: The learner.
+        checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+        ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+        noise: As for ``start``, and of the same kind as there.
+
     Raises:
+        LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
         InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
             to noise of the other kind.
     """
-    return continued(NoisySumStream, learner, checkpoint, noise)
+    return continued(NoisySumStream, learner, checkpoint, ledger, noise)
 
 
 @unchained()
-def continued(kind: type[Run], learner: FollowsSums, checkpoint: object, noise: Noise | None) -> Run:
+def continued(
+    kind: type[Run], learner: FollowsSums, checkpoint: dict[str, Any], ledger: AnyLedger | None, noise: Noise | None
+) -> Run:
     """Continues a run of any kind; see :func:`resume`."""
     source = check_noise(noise)
     body = kind._opened(learner, checkpoint, source.simulated)
@@ -208,7 +223,7 @@ def continued(kind: type[Run], learner: FollowsSums, checkpoint: object, noise: 
         action = array("action", body["action"], shape=like.shape, dtype=like.dtype)
         stream._restore(body)
     stream._action = action if action.ndim else action[()]
-    return stream
+    return stream._continuing(checkpoint, ledger)
 
 
 def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:

@@ -95,8 +95,8 @@ class Learner(Protocol):
     def start(self, *, ledger: Any = None, name: Any = None, reads: Any = None, noise: Any = None) -> Session:
         """Begins a run; records its whole cost before anything is drawn."""
 
-    def resume(self, checkpoint: dict[str, Any], *, noise: Any = None) -> Session:
-        """Continues a run."""
+    def resume(self, checkpoint: dict[str, Any], *, ledger: Any = None, noise: Any = None) -> Session:
+        """Continues a run; its ledger refuses to resume a checkpoint twice."""
 
     def release(
         self, losses: Any, *, ledger: Any = None, name: Any = None, reads: Any = None, noise: Any = None

@@ -33,14 +33,14 @@ from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target, largest_certified
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 
 _BITS = 30  # binary digits of a loss after the point, in releases
 _WHOLE_BITS = 62  # of a sum of losses
@@ -205,26 +205,27 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
             HockeystickError: the ledger refuses.
         """
         source = check_noise(noise)
-        return charged(
-            self.event(),
-            lambda: UpdatesStream(self, source),
-            source,
-            ledger,
-            name,
-            reads,
-            adjacency=Adjacency.REPLACE_ONE,
-        )
+        return charged_run(self.event(), lambda: UpdatesStream(self, source), source, ledger, name, reads)
 
     @unchained()
-    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> UpdatesStream:
+    def resume(
+        self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None
+    ) -> UpdatesStream:
         """Continues the run that ``UpdatesStream.checkpoint`` saved; its cost was recorded at its start.
 
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
         Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
             InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
                 parameters or to noise of the other kind.
         """
         source = check_noise(noise)
-        return UpdatesStream(self, source, UpdatesStream._opened(self, checkpoint, source.simulated))
+        stream = UpdatesStream(self, source, UpdatesStream._opened(self, checkpoint, source.simulated))
+        return stream._continuing(checkpoint, ledger)
 
     def release(
         self,

@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,18 @@ import pytest
 from attrs import frozen
 
 import hockeystick.learners as L
-from hockeystick.accounting import AccountantGraph, Adjacency, HockeystickError, InvalidArgumentError, Ledger, epsilon
+from hockeystick.accounting import (
+    AccountantGraph,
+    Adjacency,
+    DurableLedger,
+    FilteredLedger,
+    HockeystickError,
+    InvalidArgumentError,
+    Ledger,
+    LedgerError,
+    RDPFilter,
+    epsilon,
+)
 from hockeystick.learners.common.online_learner import METHODS, Learner, OnlineLearner, RefusedMethodError, Session
 from hockeystick.learners.lazy import (
     Ball,
@@ -268,6 +280,58 @@ def test_the_whole_run_is_charged_once_before_it_begins(name: str, learners: dic
         with pytest.raises(HockeystickError):
             refused(ledger=ledger, name="plays", noise=Never(1))
     assert ledger.recorded("plays") == 1
+
+
+def ledger_of(learner: Any, kind: str, folder: Path) -> tuple[Any, dict[str, Any]]:
+    """A ledger of a kind with room for a run, and the arguments of a start that charges it."""
+    graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, pinned=True).source("rounds")
+    budget = RDPFilter.for_target(9.0, 1e-6, adjacency=Adjacency.REPLACE_ONE)
+    if kind == "plan":
+        return Ledger(graph.release("plays", learner.event(), reads=("rounds",))), {"name": "plays"}
+    if kind == "filter":
+        return FilteredLedger(graph, budget), {"name": "plays", "reads": ("rounds",)}
+    return DurableLedger.create(folder / "people.db", budget), {"name": "plays"}
+
+
+@pytest.mark.parametrize("kind", ["plan", "filter", "file"])
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_a_ledger_refuses_a_second_session_of_one_checkpoint(
+    name: str, kind: str, learners: dict[str, Any], tmp_path: Path
+) -> None:
+    if kind != "file" and name not in ("LazyExperts", "TreeExperts", "FedSVT"):
+        return  # one store is enough for the others
+    learner, row, noise = learners[name], DEPLOYED[name], SimulationNoise(4)
+    ledger, words = ledger_of(learner, kind, tmp_path)
+    first = learner.start(ledger=ledger, noise=noise, **words)
+    early = first.checkpoint()
+    row.update(first, 0)
+    saved = json.loads(json.dumps(first.checkpoint()))
+    with pytest.raises(HockeystickError):
+        learner.resume({**saved, "round": 2}, ledger=ledger, noise=noise)
+    second = learner.resume(saved, ledger=ledger, noise=noise)
+    if kind == "file":
+        ledger = DurableLedger.open(tmp_path / "people.db")  # as another process does
+    row.update(first, 1)  # the first session lives on, and is too late
+    for stale in (saved, early, first.checkpoint()):
+        with pytest.raises(LedgerError, match="resumed before"):
+            learner.resume(stale, ledger=ledger, noise=noise)
+    third = learner.resume(second.checkpoint(), ledger=ledger, noise=noise)
+    assert third.round == 1
+    other, words = ledger_of(learner, "filter", tmp_path)
+    with pytest.raises(LedgerError, match="was not charged"):
+        learner.resume(third.checkpoint(), ledger=other, noise=noise)
+    with pytest.raises(InvalidArgumentError, match="charged to no ledger"):
+        learner.resume(learner.start(noise=noise).checkpoint(), ledger=ledger, noise=noise)
+    with pytest.raises(InvalidArgumentError, match="is not a ledger"):
+        learner.resume(third.checkpoint(), ledger=3, noise=noise)
+    assert learner.resume(third.checkpoint(), ledger=ledger, noise=noise).round == 1  # refusals took no number
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
+def test_a_secure_run_that_is_resumed_without_a_ledger_warns(name: str, learners: dict[str, Any]) -> None:
+    saved = learners[name].start().checkpoint()
+    with pytest.warns(UserWarning, match="without a ledger"):
+        learners[name].resume(saved)
 
 
 @pytest.mark.parametrize("name", ["LazyExperts", "TreeExperts", "LimitedUpdates"])

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from hockeystick.accounting import DurableLedger
+from hockeystick.accounting.events.catalogue import NO_EVENT
 
 PAGE = Path(__file__).parents[2] / "docs" / "online-learners.md"
 
@@ -70,4 +71,5 @@ def test_it_survives_kill_9_and_pays_once(tmp_path: Path) -> None:
         rounds, spent = (float(line.split()[1]) for line in asked(port, "/metrics")[1].splitlines())
         assert rounds == 3 and 0.98 <= spent <= 1.0
         assert asked(port, "/losses", [0.0, 1.0, 0.5]) == (200, "4")
-    assert len(DurableLedger.open(tmp_path / "people.ledger").charges()) == 1
+    charges = DurableLedger.open(tmp_path / "people.ledger").charges()
+    assert [one.session for one in charges] == [0, 1] and charges[1].event == NO_EVENT

@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
-from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.expert_losses import checked_losses
 from hockeystick.learners.federated.one_good_expert.releases import ExactCourse, ExactSteps
 from hockeystick.learners.federated.one_good_expert.setting import SVTSetting
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 
 
 class SVTStream(RoundStream):
@@ -102,16 +101,29 @@ def start(
     def begin() -> SVTStream:
         return SVTStream(learner, ExactCourse(learner, source), source.simulated)
 
-    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+    return charged_run(learner.event(), begin, source, ledger, name, reads)
 
 
 @unchained()
-def resume(learner: SVTSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> SVTStream:
+def resume(
+    learner: SVTSetting,
+    checkpoint: dict[str, Any],
+    *,
+    ledger: AnyLedger | None = None,
+    noise: Noise | None = None,
+) -> SVTStream:
     """Continues the run that ``SVTStream.checkpoint`` saved; its cost was recorded at its start.
 
     The checkpoint holds the noisy threshold, too, which is as secret as the losses.
 
+    Args:
+        learner: The learner.
+        checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+        ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+        noise: As for ``start``, and of the same kind as there.
+
     Raises:
+        LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
         InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
             to noise of the other kind.
     """
@@ -122,4 +134,4 @@ def resume(learner: SVTSetting, checkpoint: dict[str, Any], *, noise: Noise | No
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         shape = (learner.experts,)
         stream._total, stream._block = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "block"))
-    return stream
+    return stream._continuing(checkpoint, ledger)

@@ -200,9 +200,11 @@ class ShrinkingDartboard(BatchedExperts):
         """Begins a run that reads one round at a time; see ``LazyExperts.start``."""
         return self.learner.start(ledger=ledger, name=name, reads=reads, noise=noise)
 
-    def resume(self, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LazyStream:
+    def resume(
+        self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None
+    ) -> LazyStream:
         """Continues the run that ``LazyStream.checkpoint`` saved; see ``LazyExperts.resume``."""
-        return self.learner.resume(checkpoint, noise=noise)
+        return self.learner.resume(checkpoint, ledger=ledger, noise=noise)
 
     def release(
         self,

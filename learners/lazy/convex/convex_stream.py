@@ -25,10 +25,9 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, frozen
 
-from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
-from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, checked_losses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
@@ -37,7 +36,7 @@ from hockeystick.learners.lazy.convex.stream_setting import Point, StreamSetting
 from hockeystick.mechanisms import LazyWalk, Noise
 from hockeystick.mechanisms.lazy.lazy_sampler import WalkState
 from hockeystick.mechanisms.randomness.noise import check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 
 
 @frozen(eq=False)
@@ -94,13 +93,17 @@ def start(
 
     if ledger is None and name is None and reads is None:
         return begun()
-    return charged(
-        learner.graph().guarantee().event, begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE
-    )
+    return charged_run(learner.graph().guarantee().event, begun, source, ledger, name, reads)
 
 
 @unchained()
-def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> ConvexStream:
+def resume(
+    learner: ConvexSetting,
+    checkpoint: dict[str, Any],
+    *,
+    ledger: AnyLedger | None = None,
+    noise: Noise | None = None,
+) -> ConvexStream:
     """Continues the run that ``ConvexStream.checkpoint`` saved, with fresh coins; ``start`` has charged all of it.
 
     Resume a checkpoint once. Two continuations of one checkpoint publish more than one run: the learner's guarantee
@@ -109,9 +112,11 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
     Args:
         learner: The learner with which the stream was started.
         checkpoint: The value of ``ConvexStream.checkpoint``, possibly after a round trip through JSON.
+        ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
         noise: As for ``start``, and of the same kind as there.
 
     Raises:
+        LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
         InvalidArgumentError: the checkpoint is malformed, was changed, belongs to another version or another learner,
             or its noise is of the other kind.
     """
@@ -123,7 +128,7 @@ def resume(learner: ConvexSetting, checkpoint: dict[str, Any], *, noise: Noise |
         if state.steps_left != setting.plan().boundaries - min(read.round // learner.batch, learner.batches - 1):
             raise ValueError("numbers of rounds and boundaries do not match")
         walk = setting.plan().resume(state, noise=source)
-    return ConvexStream(setting, walk, source.simulated, read)
+    return ConvexStream(setting, walk, source.simulated, read)._continuing(checkpoint, ledger)
 
 
 def release(

@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 from attrs import asdict, frozen
 
-from hockeystick.accounting import Adjacency
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, as_array, integer
-from hockeystick.learners.common.round_stream import RoundStream
+from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import checked_losses
@@ -31,7 +30,7 @@ from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.lazy.lazy_sampler import LazyWalk, WalkState
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
-from hockeystick.mechanisms.release import AnyLedger, charged
+from hockeystick.mechanisms.release import AnyLedger
 
 _FINEST = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 62  # bits of a sum of losses
@@ -183,14 +182,27 @@ def start(
         walk = first(source) if sampler is None else sampler.start(first, noise=source)
         return LazyStream(learner, walk, source.simulated)
 
-    return charged(learner.event(), begin, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+    return charged_run(learner.event(), begin, source, ledger, name, reads)
 
 
 @unchained()
-def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise | None = None) -> LazyStream:
+def resume(
+    learner: ExpertsSetting,
+    checkpoint: dict[str, Any],
+    *,
+    ledger: AnyLedger | None = None,
+    noise: Noise | None = None,
+) -> LazyStream:
     """Continues the run that ``LazyStream.checkpoint`` saved; its cost was recorded at its start.
 
+    Args:
+        learner: The learner.
+        checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+        ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+        noise: As for ``start``, and of the same kind as there.
+
     Raises:
+        LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
         InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other parameters or
             to noise of the other kind.
     """
@@ -207,7 +219,7 @@ def resume(learner: ExpertsSetting, checkpoint: dict[str, Any], *, noise: Noise 
         stream._round = integer("round", body["round"], low=0, high=learner.rounds)
         shape = (learner.experts,)
         stream._total, stream._batch = (array(n, body[n], shape=shape, dtype=np.int64) for n in ("total", "batch"))
-    return stream
+    return stream._continuing(checkpoint, ledger)
 
 
 def release(

@@ -37,6 +37,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.budgets.filters import BudgetExceededError, GDPFilter, PrivacyFilter, PureFilter, ZCDPFilter
 from hockeystick.accounting.budgets.renyi_filter import RDPFilter
 from hockeystick.accounting.budgets.stores.rows import chained
+from hockeystick.accounting.events.catalogue import NO_EVENT
 
 EVENT = ZCDP(0.125)
 
@@ -530,6 +531,74 @@ def test_an_invalid_charge_with_valid_digests_is_refused(path, changes):
     sealed(path, {**CHARGE, **changes})
     with pytest.raises(LedgerError):
         DurableLedger.open(path)
+
+
+# Sessions of runs -----------------------------------------------------------------------------------------------------
+
+
+def test_each_session_of_a_run_is_taken_once(place):
+    ledger = DurableLedger.create(place, ZCDPFilter(1.0))
+    ledger.spend(EVENT, lambda: None, run="a", note="run a")
+    ledger.reserve(EVENT)
+    ledger.record_session("a", 1)
+    other = DurableLedger.open(place)
+    for one in (ledger, other):
+        for late in (1, 3):
+            with pytest.raises(LedgerError, match="resumed before"):
+                one.record_session("a", late)
+        with pytest.raises(LedgerError, match="was not charged for this run"):
+            one.record_session("b", 1)
+        with pytest.raises(LedgerError):
+            one.reserve(EVENT, run="a")  # the name is taken
+    other.record_session("a", 2)
+    with pytest.raises(LedgerError, match="resumed before"):
+        ledger.record_session("a", 2)
+    assert ledger.budget() == ZCDPFilter(1.0).after(EVENT, count=2)
+    found = [(one.run, one.session, one.event, one.note) for one in other.charges()]
+    goes_on = NO_EVENT, "a run that goes on"
+    assert found == [("a", 0, EVENT, "run a"), (None, 0, EVENT, ""), ("a", 1, *goes_on), ("a", 2, *goes_on)]
+    other.verify()
+    with pytest.raises(LedgerError, match="resumed before"):
+        other.record_session("a", 2)
+
+
+@pytest.mark.parametrize(("run", "session"), [(None, 1), (3, 1), ("a", 0), ("a", 1.5), ("a", True), ("a", None)])
+def test_what_is_no_session_is_refused(path, run, session):
+    ledger = DurableLedger.create(path, ZCDPFilter(1.0))
+    ledger.reserve(EVENT, run="a")
+    with pytest.raises(InvalidArgumentError):
+        ledger.record_session(run, session)
+    with pytest.raises(InvalidArgumentError, match="run"):
+        ledger.reserve(EVENT, run=3)  # type: ignore[arg-type]
+    assert len(ledger.charges()) == 1
+
+
+@pytest.mark.parametrize("more", [{"run": "a", "session": 1}, {"run": 3, "session": 0}, {"run": "a"}, {"session": 0}])
+def test_sessions_out_of_order_are_damage(path, more):
+    sealed(path, {**CHARGE, "run": "a", "session": 0})
+    assert DurableLedger.open(path).charges()[0].run == "a"
+    sealed(path, {**CHARGE, **more})
+    with pytest.raises(LedgerError):
+        DurableLedger.open(path)
+
+
+def test_threads_cannot_both_go_on_with_a_run(place):
+    ledger, done = DurableLedger.create(place, ZCDPFilter(1.0)), []
+    ledger.reserve(EVENT, run="a")
+
+    def go_on() -> None:
+        try:
+            DurableLedger.open(place).record_session("a", 1)
+            done.append(True)
+        except LedgerError:
+            done.append(False)
+
+    threads = [threading.Thread(target=go_on) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False, False, False, True]
 
 
 # The file -------------------------------------------------------------------------------------------------------------

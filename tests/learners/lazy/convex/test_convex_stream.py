@@ -569,7 +569,8 @@ def test_secure_noise_publishes() -> None:
         stream = start(learner)
         _played(stream, losses, range(3))
         saved = json.loads(json.dumps(stream.checkpoint()))
-        assert saved["simulated"] is False and resume(learner, saved).round == 3
+        with pytest.warns(UserWarning, match="without a ledger"):
+            assert saved["simulated"] is False and resume(learner, saved).round == 3
         with pytest.raises(InvalidArgumentError, match="written with secure noise"):
             resume(learner, saved, noise=SimulationNoise(0))
         with pytest.raises(InvalidArgumentError, match="written with simulated noise"):

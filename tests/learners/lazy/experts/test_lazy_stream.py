@@ -295,7 +295,8 @@ def test_a_simulation_stays_one():
         learner().resume(simulated.checkpoint())
     with pytest.raises(InvalidArgumentError, match="secure"):
         learner().resume(secure.checkpoint(), noise=SimulationNoise(1))
-    assert not learner().resume(secure.checkpoint()).simulated
+    with pytest.warns(UserWarning, match="without a ledger"):
+        assert not learner().resume(secure.checkpoint()).simulated
 
 
 @pytest.mark.parametrize("bad", [{}, None, [1], "x"])
