@@ -48,7 +48,7 @@ class LinUCBStream(SumsStream):
         """Returns the action for the next person, who alone may see it.
 
         The same contexts give the same action until ``update``. With other contexts the action is chosen anew, and
-        ``update`` is about the last one: a person who leaves without a reward has left no trace.
+        ``update`` is about the last one: nothing is kept about a person who leaves without a reward.
 
         Args:
             contexts: Shape (k, d): the person's context for each of k actions; k may differ from person to person.

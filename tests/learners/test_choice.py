@@ -1,5 +1,6 @@
 """Tests of the choice among private learners of experts: its targets, its order, and the losses that it is for."""
 
+import copy
 import math
 import pickle
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, RegretBound, TreeExperts, choose
+from hockeystick.learners import LazyExperts, MultiplicativeWeights, NoisyHedge, RegretBound, TreeExperts, choose
 
 GOAL: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
@@ -114,6 +115,13 @@ def test_a_bound_is_a_number_that_says_what_it_holds_for():
     vacuous = RegretBound(200.0, most=100, adversary="stochastic")
     again = pickle.loads(pickle.dumps(vacuous))
     assert (float(again), again.adversary, again.vacuous) == (100.0, "stochastic", True)
+    assert bound.probability is None and again.probability is None
+    likely = RegretBound(2.0, most=100, adversary="stochastic", probability=0.75)
+    assert copy.deepcopy(likely).probability == 0.75
+    hedge = NoisyHedge.calibrated(clients=9, rounds=64, experts=3, epsilon=1.0)
+    assert hedge.regret_bound(0.25).probability == 0.75 and hedge.regret_bound().probability is None
+    with pytest.raises(InvalidArgumentError, match="probability"):
+        RegretBound(2.0, most=100, adversary="stochastic", probability=1.5)
 
 
 @pytest.mark.parametrize(

@@ -203,13 +203,16 @@ def test_neighbours_attain_the_sensitivity() -> None:
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_release_is_a_session() -> None:
-    learner, data = small(), random_data()
+@pytest.mark.parametrize("sums", ["tree", "square root"])
+def test_a_release_is_a_session(sums: Any) -> None:
+    learner, data = small(sums=sums), random_data()
     found = learner.release(data, noise=SimulationNoise(3))
     session, played = learner.start(noise=SimulationNoise(3)), []
     for t in range(5):
         played.append(session.predict(data.contexts[t]))
         session.update(data.rewards[t, played[-1]])
+        if t == 2:
+            assert learner.resume(session.checkpoint(), noise=SimulationNoise(4)).checkpoint() == session.checkpoint()
     assert played == found.actions.tolist()
     np.testing.assert_array_equal(session.estimate, found.estimate)
     with pytest.raises(StreamHaltedError):
