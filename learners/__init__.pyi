@@ -14,6 +14,9 @@ from .bandits.linear_ucb import PrivateLinUCB as PrivateLinUCB
 from .bandits.noisy_bandit import BanditRuns as BanditRuns
 from .bandits.noisy_bandit import BanditStream as BanditStream
 from .bandits.noisy_bandit import NoisyBandit as NoisyBandit
+from .bandits.private_elimination import EliminationRuns as EliminationRuns
+from .bandits.private_elimination import EliminationStream as EliminationStream
+from .bandits.private_elimination import PrivateElimination as PrivateElimination
 from .choice import Candidate as Candidate
 from .choice import Choice as Choice
 from .choice import choose as choose

@@ -6,5 +6,8 @@ from .linear_ucb import PrivateLinUCB as PrivateLinUCB
 from .noisy_bandit import BanditRuns as BanditRuns
 from .noisy_bandit import BanditStream as BanditStream
 from .noisy_bandit import NoisyBandit as NoisyBandit
+from .private_elimination import EliminationRuns as EliminationRuns
+from .private_elimination import EliminationStream as EliminationStream
+from .private_elimination import PrivateElimination as PrivateElimination
 
 __all__: list[str]

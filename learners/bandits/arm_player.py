@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from hockeystick.accounting import AccountantGraph, Adjacency
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.graph.parts.nodes import SAME
-from hockeystick.accounting.validate import integer
+from hockeystick.accounting.validate import MOST, integer, real
 from hockeystick.learners.bandits.arm_stream import ArmStream, BanditRelease
 from hockeystick.learners.bandits.sum_noise import SumNoise
 from hockeystick.learners.common import arguments
@@ -21,27 +21,38 @@ from hockeystick.learners.common.round_stream import charged_run
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import checked_losses, regret_floor
 from hockeystick.mechanisms import Laplace
-from hockeystick.mechanisms.contract.arguments import quotient_up, target_epsilon, zeros
+from hockeystick.mechanisms.contract.arguments import MOST_NUMBERS, quotient_up, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger
+
+Player = TypeVar("Player", bound="ArmPlayer")
 
 
 def checked_arms(value: object) -> int:
     """Number of arms K >= 2."""
-    return integer("arms", value, low=2, high=arguments.MOST)
+    return integer("arms", value, low=2, high=MOST_NUMBERS)
 
 
-def noise_for(epsilon: object, group: object) -> float:
-    """Returns the least scale of the noise on a sum that is ε-DP for a group that moves losses by 1 each.
+def checked_rounds(value: object) -> int:
+    """Number of rounds T >= 1."""
+    return integer("rounds", value, low=1, high=MOST)
+
+
+def quietest(build: Callable[[float], Player], epsilon: object, group: object) -> Player:
+    """Returns the bandit of the least scale of noise that is ε-DP for a group whose losses are moved by 1 each.
+
+    Args:
+        build: The bandit of a scale.
+        epsilon, group: The target.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
     """
-    goal, people = target_epsilon(epsilon), arguments.group(group)  # type: ignore[arg-type]
+    goal, people = real("epsilon", epsilon, low=1e-90, high=1e90), arguments.group(group)
     scale = quotient_up(people, goal)
-    while people * Laplace(scale).event().pure_epsilon() > goal:  # a quotient was rounded
-        scale *= 1.0 + 2.0**-52
-    return scale
+    while (found := build(scale)).guarantee(group=people).epsilon(0.0).upper > goal:  # a quotient was rounded
+        scale *= 1.0 + 2.0**-50
+    return found
 
 
 class ArmPlayer(OnlineLearner):
@@ -128,9 +139,11 @@ class ArmPlayer(OnlineLearner):
             noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
 
         Raises:
+            InvalidArgumentError: no source draws noise of so large a scale; nothing was recorded.
             HockeystickError: the ledger refuses.
         """
         source = check_noise(noise)
+        source.laplace(self.sum_noise.steps, 0)  # refuses what can't be drawn, before the charge
         kind: Any = self._session
         return charged_run(self.event(), lambda: kind(self, source), source, ledger, name, reads)
 

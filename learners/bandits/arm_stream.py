@@ -33,7 +33,7 @@ class BanditRelease:
     Attributes:
         arms: The arm of each round, shape (rounds,).
         sums: The noisy sums of each block but the last, shape (blocks - 1, arms): NaN for arms that the block does not
-            play. The blocks of ``NoisyBandit`` are its batches.
+            play. The blocks of ``NoisyBandit`` are its batches, those of ``PrivateElimination`` its epochs.
     """
 
     arms: Arms
@@ -44,6 +44,8 @@ class ArmStream(RoundStream):
     """One run of a bandit: in each round ``predict()`` gives the arm, and ``update(loss)`` takes its loss."""
 
     __slots__ = ("_coins", "_drawn", "_first", "_law", "_noise", "_sums", "_turn", "_until")
+    _sums: list[int]
+    _until: int
 
     def __init__(self, learner: Any, noise: Noise, body: dict[str, Any] | None) -> None:
         super().__init__(learner, noise.simulated)
@@ -116,7 +118,7 @@ class ArmStream(RoundStream):
 
     def _begin(self, turn: list[int]) -> None:
         self._first, self._turn, self._sums = self._round, turn, [0] * len(turn)
-        self._until: int = min(self._learner.rounds, self._first + self._length())
+        self._until = min(self._learner.rounds, self._first + self._length())
 
     def _pass(self, rounds: int) -> list[float] | None:
         """Ends rounds that were read, and the block with its last round; returns what is published."""

@@ -43,7 +43,7 @@ def best_parameters(*, rounds: int, arms: int, scale: float) -> Exp3Parameters:
     batches, noise = np.ceil(rounds / sizes), scale / sizes
     d = arms * noise / _SHARES
     c, e = arms * batches * (0.5 + noise**2 / (1.0 - _SHARES**2)), d * batches
-    low, high = np.zeros_like(c), 1.0 / d
+    low, high = np.zeros_like(c), np.minimum(1.0 / d, np.sqrt(math.log(arms) / c))
     for _ in range(_HALVINGS):
         eta = (low + high) / 2.0
         rising = c / (1.0 - d * eta) ** 2 + e > math.log(arms) / eta**2

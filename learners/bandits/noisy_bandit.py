@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
-from hockeystick.learners.bandits.arm_player import ArmPlayer, checked_arms, noise_for
+from hockeystick.learners.bandits.arm_player import ArmPlayer, checked_arms, checked_rounds, quietest
 from hockeystick.learners.bandits.arm_stream import Arms, ArmStream
 from hockeystick.learners.bandits.exp3_search import Exp3Parameters, best_parameters, exp3_bound
 from hockeystick.learners.common import arguments
@@ -134,7 +134,7 @@ class NoisyBandit(ArmPlayer):
     refuses = {"expected_regret": "the laws of the arms are functions of Laplace noise; simulate, and see regrets()"}
     _session = BanditStream
 
-    rounds: int = field(converter=arguments.rounds)
+    rounds: int = field(converter=checked_rounds)
     arms: int = field(converter=checked_arms)
     batch: int = field(converter=arguments.batch)
     scale: float = field(converter=noise_scale)
@@ -154,17 +154,13 @@ class NoisyBandit(ArmPlayer):
         Raises:
             InvalidArgumentError: an argument outside its domain.
         """
-        steps, count, scale = arguments.rounds(rounds), checked_arms(arms), noise_for(epsilon, group)
-        best = best_parameters(rounds=steps, arms=count, scale=scale)
-        return cls(
-            rounds=steps,
-            arms=count,
-            batch=best.batch,
-            scale=scale,
-            learning_rate=best.learning_rate,
-            exploration=best.exploration,
-            clip=clip,
-        )
+        steps, count = checked_rounds(rounds), checked_arms(arms)
+
+        def learner(scale: float) -> NoisyBandit:
+            best = asdict(best_parameters(rounds=steps, arms=count, scale=scale))
+            return cls(rounds=steps, arms=count, scale=scale, clip=clip, **best)
+
+        return quietest(learner, epsilon, group)
 
     @property
     def batches(self) -> int:

@@ -11,7 +11,6 @@ from hockeystick.mechanisms.randomness import noise_on_a_grid
 
 _BITS = 30  # binary digits of a loss after the point
 _WHOLE_BITS = 52  # of a sum of losses, which is exact as a float
-_FARTHEST = 2.0**61  # steps; clipping never moves two sums further apart
 
 
 @frozen
@@ -48,7 +47,7 @@ class SumNoise:
 
     def noisy(self, total: int, drawn: int) -> float:
         """Returns a sum in units with noise in steps, as a number of losses."""
-        return float(round(min(total * (self.unit / self.step), _FARTHEST)) + drawn) * self.step
+        return float(round(total * (self.unit / self.step)) + drawn) * self.step
 
     def rounding(self, rounds: int, blocks: int) -> float:
         """Returns a bound on the regret by which rounding moves a run of so many rounds and blocks."""

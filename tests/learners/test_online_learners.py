@@ -106,6 +106,7 @@ def bandit(build: Callable[..., Any]) -> Row:
 
 DEPLOYED = {
     "NoisyBandit": bandit(L.NoisyBandit.calibrated),
+    "PrivateElimination": bandit(lambda **given: L.PrivateElimination.calibrated(**given, pulls=(1, 2))),
     "PrivateLinUCB": Row(
         lambda **target: L.PrivateLinUCB.calibrated(rounds=ROUNDS, dimension=2, **{**TARGET, **target}),
         CONTEXTUAL,
@@ -148,7 +149,7 @@ DEPLOYED = {
         lambda learner, found: learner.plays(found),
     ),
 }
-PURE = ("NoisyBandit", "NoisyHedge")
+PURE = ("NoisyBandit", "NoisyHedge", "PrivateElimination")
 OTHERS: dict[str, Callable[[], Any]] = {
     "NormalisedLazyExperts": lambda: L.NormalisedLazyExperts(**SHAPE, learning_rate=0.1, fake_switch_probability=0.1),
     "LazyTransform": lambda: L.LazyTransform(

@@ -23,8 +23,10 @@ from hockeystick.audits.catalogue.parts.views import LossOf
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.bandits.arm_stream import Arms
 from hockeystick.learners.bandits.noisy_bandit import BanditRuns, NoisyBandit
+from hockeystick.learners.bandits.private_elimination import Left, PrivateElimination
 
 _EXP3 = "Asi, Raman & Talwar 2025"
+_ELIMINATION = "Sajed & Sheffet 2019"
 
 
 @frozen(kw_only=True)
@@ -61,8 +63,22 @@ class ExactZeros(NoisyBandit):
         return np.where(impossible0, -math.inf, np.where(impossible1, math.inf, known))
 
 
+@frozen(kw_only=True)
+class NeverForgets(PrivateElimination):
+    """A mutant whose sums are those of all epochs so far."""
+
+    def _exact(self, table: FloatArray, left: Left, epoch: int) -> FloatArray:
+        parts = [super(NeverForgets, self)._exact(table, left, each) for each in range(epoch + 1)]
+        return np.asarray(np.sum(parts, axis=0))
+
+
 def bandit_cases() -> Iterator[Case]:
     """Yields the cases of the bandits."""
+    yield from _noisy_bandit()
+    yield from _elimination()
+
+
+def _noisy_bandit() -> Iterator[Case]:
     one = NoisyBandit(rounds=4, arms=2, batch=1, scale=1.0, learning_rate=0.3, exploration=0.2)
     yield _case("noisy-bandit", one, one, 1.0, _EXP3)
     yield _case("noisy-bandit[half the noise]", one, evolve(one, scale=0.5), 2.0, _EXP3, 1_500)
@@ -75,6 +91,15 @@ def bandit_cases() -> Iterator[Case]:
     pairs = evolve(one, rounds=6, batch=2)
     yield _case("noisy-bandit-pairs", pairs, pairs, 1.0, _EXP3)
     yield _case("noisy-bandit-pairs[noise of the mean on the sum]", pairs, evolve(pairs, scale=0.5), 2.0, _EXP3, 1_500)
+
+
+def _elimination() -> Iterator[Case]:
+    learner = PrivateElimination(rounds=9, arms=2, scale=1.0, pulls=(1, 2), failure=0.5)
+    yield _case("private-elimination", learner, learner, 1.0, _ELIMINATION)
+    half = evolve(learner, scale=0.5)
+    yield _case("private-elimination[half the noise]", learner, half, 2.0, _ELIMINATION, 1_500)
+    kept = NeverForgets(**asdict(learner))
+    yield _case("private-elimination[sums of all epochs]", learner, kept, 2.0, _ELIMINATION, 1_500)
 
 
 def _case(name: str, claimed: Any, sampled: Any, truth: float, source: str, samples: int | None = None) -> Case:
