@@ -6,6 +6,8 @@ from . import federated as federated
 from . import lazy as lazy
 from . import network as network
 from . import smoothed as smoothed
+from .anytime.restart_stream import AnytimeStream as AnytimeStream
+from .anytime.restarts import Anytime as Anytime
 from .bandits.arm_stream import BanditRelease as BanditRelease
 from .bandits.contextual_rewards import ContextualRewards as ContextualRewards
 from .bandits.linear_stream import LinUCBStream as LinUCBStream
@@ -58,6 +60,7 @@ from .federated.one_good_expert.svt_stream import SVTStream as SVTStream
 from .federated.stochastic.fed_stoch import FedStoch as FedStoch
 from .federated.stochastic.results import Broadcasts as Broadcasts
 from .federated.stochastic.results import StochRun as StochRun
+from .lazy.comparators.anytime_tree_experts import AnytimeTreeExperts as AnytimeTreeExperts
 from .lazy.comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
 from .lazy.comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .lazy.comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard

@@ -52,6 +52,8 @@ from .selection.noisy_max import NoisyMax as NoisyMax
 from .selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
 from .selection.top_k import TopK as TopK
 from .streams import factorisations as factorisations
+from .streams.hybrid_tree import HybridStream as HybridStream
+from .streams.hybrid_tree import HybridTree as HybridTree
 from .streams.matrix_mechanism import MatrixMechanism as MatrixMechanism
 from .streams.matrix_mechanism import MatrixStream as MatrixStream
 from .streams.tree_aggregation import TreeAggregation as TreeAggregation

@@ -16,6 +16,7 @@ from hockeystick.audits.catalogue.distribution.cases import distribution_cases
 from hockeystick.audits.catalogue.divergence.cases import kl_cases
 from hockeystick.audits.catalogue.federated.cases import federated_cases
 from hockeystick.audits.catalogue.lazy.cases import learner_cases
+from hockeystick.audits.catalogue.lazy.restarts import restart_cases
 from hockeystick.audits.catalogue.literature.cases import zoo_cases
 from hockeystick.audits.catalogue.mechanisms.baselines import baseline_cases
 from hockeystick.audits.catalogue.mechanisms.bounded_contributions import bounded_cases
@@ -42,6 +43,7 @@ def catalogue() -> tuple[Case, ...]:
     mechanisms = (*mechanism_cases(), *share_cases(), *secure_sum_cases(), *bounded_cases(), *walk_cases())
     learners = (
         *learner_cases(),
+        *restart_cases(),
         *baseline_cases(),
         *federated_cases(),
         *bandit_cases(),

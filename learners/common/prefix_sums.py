@@ -16,6 +16,7 @@ from hockeystick.mechanisms.contract.arguments import quotient_up
 from hockeystick.mechanisms.streams import tree_blocks
 from hockeystick.mechanisms.streams.factor_encoders import Factorisation
 from hockeystick.mechanisms.streams.factorisations import blt, square_root
+from hockeystick.mechanisms.streams.step_mechanism import StepMechanism
 
 Sums = Literal["tree", "square root", "buffered"]
 PrefixSums = TreeAggregation | MatrixMechanism
@@ -25,7 +26,13 @@ _BUFFERS = 4  # their error is 1 % above the square root's at 10^6 rounds
 PADDING = 2.0**-10
 """Standard deviation, in scales, of the continuous noise on top of a sum: over 2^10 steps of a release's grid."""
 
-_ROUNDING = 1.0 + 2.0**-40  # of a standard deviation from a sum of variances
+ROUNDING = 1.0 + 2.0**-40
+"""The factor by which a standard deviation from a sum of variances is rounded up."""
+
+
+def losses_sensitivity(experts: int) -> float:
+    """Returns sqrt(d), rounded up: the L2 sensitivity to the replacement of one round's losses in [0, 1]^d."""
+    return math.nextafter(math.sqrt(experts), math.inf)
 
 
 @frozen(eq=False)
@@ -90,7 +97,7 @@ def scale_of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> fl
     return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
 
 
-def plan(mechanism: PrefixSums, rounds: int, assumption: str) -> AccountantGraph:
+def plan(mechanism: StepMechanism, rounds: int, assumption: str) -> AccountantGraph:
     """Returns the plan: the prefix sums as one release, the actions as post-processing."""
     return (
         AccountantGraph(
@@ -126,7 +133,7 @@ def least_spread(mechanism: PrefixSums) -> float:
     A release's noise is on a grid. With this much normal noise on top, the density of a sum is that of a normal number
     up to a factor of 1 within 1e-38, so bounds for normal noise hold.
     """
-    return mechanism.scale * math.sqrt(largest_variance(mechanism) + PADDING**2) * _ROUNDING
+    return mechanism.scale * math.sqrt(largest_variance(mechanism) + PADDING**2) * ROUNDING
 
 
 def variances_between(mechanism: PrefixSums, first: int, stop: int) -> FloatArray:

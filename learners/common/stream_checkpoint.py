@@ -25,7 +25,7 @@ def seal(body: dict[str, Any], *, kind: str, version: int, learner: Any, simulat
         body: The state: strings, whole numbers, finite floats, and lists and dictionaries of them.
         kind: The kind of checkpoint, such as "checkpoint of a LazyStream".
         version: The version of the body's layout.
-        learner: A frozen attrs object whose fields have the same ``repr`` in every process.
+        learner: A frozen attrs object. Its fields that are compared must have the same ``repr`` in every process.
         simulated: Whether the noise so far was simulated.
     """
     head = {"format": kind, "version": version, "learner": _fingerprint(learner), "simulated": simulated}
@@ -72,7 +72,7 @@ def reading_a_state() -> Iterator[None]:
 
 
 def _fingerprint(learner: Any) -> str:
-    fields = attrs.asdict(learner, recurse=False)
+    fields = attrs.asdict(learner, recurse=False, filter=lambda attribute, _: bool(attribute.eq))
     return _digest({key: f"{type(value).__name__} {value!r}" for key, value in fields.items()})
 
 

@@ -1,3 +1,4 @@
+from .comparators.anytime_tree_experts import AnytimeTreeExperts as AnytimeTreeExperts
 from .comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
 from .comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard

@@ -316,6 +316,10 @@ def _mechanisms() -> dict[str, Row]:
             stateful=True,
         ),
         "TopK": Row(lambda: M.TopK(4.0, k=2), VALUE),
+        "HybridTree": Row(lambda: M.HybridTree(2.0, steps=4), STEPS),
+        "HybridStream": Row(
+            lambda: M.HybridTree(2.0, steps=4).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True
+        ),
         "TreeAggregation": Row(lambda: M.TreeAggregation(4, 2.0), STEPS),
         "TreeStream": Row(
             lambda: M.TreeAggregation(4, 2.0).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True
@@ -330,7 +334,16 @@ def _mechanisms() -> dict[str, Row]:
 def _experts() -> dict[str, Row]:
     lazy = functools.partial(L.LazyExperts, rounds=4, experts=3, learning_rate=0.1, fake_switch_probability=0.1)
     phases = {"losses": np.full((3, 63, 4), 0.25)}
+
+    def restarted() -> L.Anytime:
+        return L.Anytime(lambda rounds: lazy(rounds=rounds), ratio=3, first=1, epochs=2)
+
     return {
+        "Anytime": Row(restarted, LOSSES),
+        "AnytimeStream": Row(
+            lambda: restarted().start(noise=M.SimulationNoise(1)), {"losses": np.full(3, 0.5)}, stateful=True
+        ),
+        "AnytimeTreeExperts": Row(lambda: L.AnytimeTreeExperts(rounds=4, experts=3, scale=1.0), LOSSES),
         "ConvexMeasure": Row(
             lambda: L.lazy.ConvexMeasure(
                 weights=L.lazy.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0),

@@ -104,6 +104,20 @@ def bandit(build: Callable[..., Any]) -> Row:
     )
 
 
+def restarted(*, epsilon: float = 1.0, delta: float = 1e-6, group: int = 1) -> Any:
+    def fresh(rounds: int) -> Any:
+        """Hedge with a fresh draw in each round; the first one reads no data."""
+        if rounds == 1:
+            return L.LazyExperts(
+                rounds=1, experts=EXPERTS, learning_rate=1.0, fake_switch_probability=1.0, variant="dartboard"
+            )
+        return L.LazyExperts.calibrated(
+            rounds=rounds, experts=EXPERTS, epsilon=epsilon, delta=delta, group=min(group, rounds), adversary="adaptive"
+        )
+
+    return L.Anytime(fresh, ratio=3, first=1, epochs=3)  # 1 + 3 + 9 rounds
+
+
 DEPLOYED = {
     "NoisyBandit": bandit(L.NoisyBandit.calibrated),
     "PrivateElimination": bandit(lambda **given: L.PrivateElimination.calibrated(**given, pulls=(1, 2))),
@@ -126,6 +140,11 @@ DEPLOYED = {
     "ShrinkingDartboard": experts(
         lambda **target: L.ShrinkingDartboard.calibrated(**SHAPE, **{**TARGET, **target}),
         lambda learner, found: found.actions,
+    ),
+    "Anytime": experts(restarted),
+    "AnytimeTreeExperts": experts(lambda **target: L.AnytimeTreeExperts.calibrated(**SHAPE, **{**TARGET, **target})),
+    "AnytimeTreeExperts, Hedge": experts(
+        lambda **target: L.AnytimeTreeExperts.calibrated(**SHAPE, policy="hedge", **{**TARGET, **target})
     ),
     "TreeExperts": experts(tree()),
     "TreeExperts, Hedge": experts(tree(policy="hedge", sums="square root")),

@@ -29,6 +29,7 @@ from hockeystick.mechanisms import (
     Gaussian,
     GaussianAboveThreshold,
     HadamardResponse,
+    HybridTree,
     Laplace,
     LazySwitch,
     MatrixMechanism,
@@ -106,6 +107,17 @@ def inverted_response(value: int, rng: np.random.Generator, runs: int, *, epsilo
     truth = np.exp(epsilon) / (np.exp(epsilon) + categories - 1)
     other = rng.integers(1, categories, size=runs)
     return np.where(rng.random(runs) < truth, (value + other) % categories, value)
+
+
+def heights_not_charged(value: Any, rng: np.random.Generator, runs: int, *, hybrid: HybridTree) -> Any:
+    """Returns the answers of a hybrid tree of which all epochs have noise of the first one's scale."""
+    answers, before = [], np.zeros((runs, 1))
+    for k in range(hybrid.steps.bit_length()):
+        here = slice((1 << k) - 1, (1 << k + 1) - 1)
+        tree = TreeAggregation(1 << k, hybrid.scale, estimate="plain")
+        answers.append(before + tree.simulate(value[here], rng, runs))
+        before = answers[-1][:, -1:]
+    return np.concatenate(answers, axis=1)
 
 
 # --- the cases -------------------------------------------------------------------------------------------------------
@@ -263,6 +275,15 @@ def _scaled_streams() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         "tree-aggregation",
         TreeAggregation(5, 2.0),
         [(half, TreeAggregation(5, 1.0), 2_000)],
+    )
+    hybrid = HybridTree(2.0, estimate="plain", steps=7)
+    yield (
+        "hybrid-tree",
+        hybrid,
+        [
+            (half, HybridTree(1.0, estimate="plain", steps=7), 4_000),
+            ("heights not charged", partial(heights_not_charged, hybrid=hybrid), 4_000),
+        ],
     )
     yield (
         "matrix",

@@ -12,6 +12,11 @@ sum telescopes, and Φ(0) ≥ −sM.
 *Hedge* at the rate η: at most ln d/η + min(η·s²/2, s·M) + T·min(η/8, M/(4s)), by the same argument for
 Ψ(L) = −E ln Σ exp(−η(L_i + N_i))/η.
 
+*Rising noise.* If the standard deviation s_t rises from round to round, Φ changes by at most M·(s_{t+1} − s_t) between
+two rounds, and the leader's bound is M·(s_T + Σ 1/(4s_t)). Hedge's rate η_t may fall at the same time: a lower rate
+adds at most ln d·(1/η_{t+1} − 1/η_t), more noise at most min(η_{t+1}·(s²_{t+1} − s²_t)/2, M·(s_{t+1} − s_t)). So the
+bound is ln d/η_T + Σ min(η_t·(s²_t − s²_{t−1})/2, M·(s_t − s_{t−1})) + Σ min(η_t/8, M/(4s_t)), with s_0 = 0.
+
 *Hedge against adaptive losses:* at most ln d/η + η·T/8 + Σ tanh(η·s_t·M/2): noise of range r moves the law by at most
 tanh(η·r/4) in total variation, whatever the loss that follows, and E r ≤ 2·s·M.
 
@@ -21,8 +26,11 @@ Sources: Abernethy, Lee, Sinha & Tewari 2014 (Gaussian smoothing); Agarwal & Sin
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 from scipy import integrate, optimize, special
 
 
@@ -51,6 +59,54 @@ def hedge(rounds: int, experts: int, spread: float, rate: float) -> float:
     start = min(rate * spread**2 / 2.0, spread * largest)
     each = min(rate / 8.0, largest / (4.0 * spread)) if spread else rate / 8.0
     return math.log(experts) / rate + start + rounds * each
+
+
+Piece = tuple[int, int, float]
+"""(a, b, s): in the rounds a … b, numbered from 1, the noise has the standard deviation s."""
+
+
+def rising_leader(experts: int, pieces: Iterable[Piece]) -> float:
+    """Returns the bound of the noisy leader for noise that rises from piece to piece, padded to √(t/2) in each.
+
+    A sum of 1/√t over the rounds a … b is at most 2·(√b − √(a − 1)).
+    """
+    total = spread = 0.0
+    for a, b, own in pieces:
+        steady = min(b, max(a - 1, math.floor(2.0 * own**2)))  # the last round whose noise needs no padding
+        if steady >= a:
+            total += (steady - a + 1) / (4.0 * own)
+        if steady < b:
+            total += (math.sqrt(b) - math.sqrt(steady)) / math.sqrt(2.0)
+        spread = float(leader_spread(b, own))
+    return expected_maximum(experts) * (spread + total)
+
+
+def leader_spread(rounds: Any, spreads: Any) -> Any:
+    """Returns the standard deviation to which the leader of an unknown horizon pads the noise of rounds 1, 2, …."""
+    return np.maximum(spreads, np.sqrt(rounds / 2.0))
+
+
+def rising_hedge(experts: int, pieces: Iterable[Piece]) -> float:
+    """Returns the bound of Hedge for noise that rises from piece to piece, at the rate ``falling_rate`` of each round.
+
+    A sum of these rates over the rounds a … b of a piece is at most 8·√(ln d)·(√(s² + b/4) − √(s² + (a − 1)/4)).
+    """
+    largest, total, before, rate = expected_maximum(experts), 0.0, 0.0, math.inf
+    for a, b, own in pieces:
+        rate = float(falling_rate(a, experts, own))
+        total += min(rate * (own**2 - before**2) / 2.0, largest * (own - before))
+        each = math.sqrt(math.log(experts)) * (math.sqrt(own**2 + b / 4.0) - math.sqrt(own**2 + (a - 1) / 4.0))
+        total += min(each, (b - a + 1) * largest / (4.0 * own))
+        before, rate = own, float(falling_rate(b, experts, own))
+    return math.log(experts) / rate + total
+
+
+def falling_rate(rounds: Any, experts: int, spreads: Any) -> Any:
+    """Returns η_t = √(ln d/(s_t² + t/4)), Hedge's rate in rounds 1, 2, … of an unknown horizon.
+
+    With these the bound is at most 2·√(ln d·(s_T² + T/4)), √2 times that at the best rate for T rounds of noise s_T.
+    """
+    return np.sqrt(math.log(experts) / (spreads**2 + rounds / 4.0))
 
 
 def adaptive_hedge(rounds: int, experts: int, spread: float, rate: float) -> float:

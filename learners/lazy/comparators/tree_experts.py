@@ -32,6 +32,7 @@ from hockeystick.learners.common.prefix_sums import (
     calibrated_scale,
     checked_sums,
     least_spread,
+    losses_sensitivity,
     mechanism_of,
     plan,
     scale_of_zcdp,
@@ -146,7 +147,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
                 there is a perturbation.
             perturbation: As for the learner; above 0 only for the bare leader.
         """
-        distance = _losses_sensitivity(arguments.experts(experts))
+        distance = losses_sensitivity(arguments.experts(experts))
         scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta, group)
         bare = cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation, clip=clip)
         if policy is None:
@@ -173,13 +174,13 @@ class TreeExperts(TakesLosses, OnlineLearner):
         cls, *, rounds: int, experts: int, rho: float, sums: Sums = "tree", perturbation: float = 0.0
     ) -> "TreeExperts":
         """Returns the learner that is ρ-zCDP."""
-        scale = scale_of_zcdp(sums, arguments.two_rounds(rounds), _losses_sensitivity(arguments.experts(experts)), rho)
+        scale = scale_of_zcdp(sums, arguments.two_rounds(rounds), losses_sensitivity(arguments.experts(experts)), rho)
         return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
 
     @property
     def mechanism(self) -> PrefixSums:
         """The prefix sums of the first T - 1 rounds; replacing a person's losses moves them by up to sqrt(d) in L2."""
-        return mechanism_of(self.sums, self.rounds, self.scale, _losses_sensitivity(self.experts))
+        return mechanism_of(self.sums, self.rounds, self.scale, losses_sensitivity(self.experts))
 
     def graph(self) -> AccountantGraph:
         """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing."""
@@ -351,8 +352,3 @@ class TreeExperts(TakesLosses, OnlineLearner):
 
     def _least_spread(self) -> float:
         return least_spread(self.mechanism)
-
-
-def _losses_sensitivity(experts: int) -> float:
-    """Returns sqrt(d), rounded up: the L2 sensitivity to the replacement of one round's losses in [0, 1]^d."""
-    return math.nextafter(math.sqrt(experts), math.inf)

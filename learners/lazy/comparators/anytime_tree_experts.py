@@ -1,0 +1,302 @@
+"""The leader of noisy prefix sums, or Hedge on them, for a number of rounds that is not known.
+
+It is ``TreeExperts`` on the sums of a ``HybridTree``: every doubling of the stream has a tree of its own, and its total
+stays in all later sums, so that nothing is forgotten. A person lies in one tree, and a run costs the same however long
+it becomes. ``TreeExperts`` has a spread and a learning rate that are single numbers, best for its T rounds, and reads
+streams of T rounds; here the spread rises and the rate falls from round to round, and streams have any length.
+
+Neighbouring streams differ in one round's losses (replace-one; rounds keep their places).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from hockeystick.accounting import AccountantGraph, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.accounting.validate import as_array, integer, one_of
+from hockeystick.learners.common import arguments, noisy_sum_stream
+from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.prefix_sums import PADDING, ROUNDING, PublishedRuns, losses_sensitivity, plan
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
+from hockeystick.learners.experts.batches import checked_rows
+from hockeystick.learners.experts.expert_losses import TakesLosses, checked_losses
+from hockeystick.learners.lazy.comparators import noisy_sum_bounds
+from hockeystick.mechanisms import HybridTree
+from hockeystick.mechanisms.contract.arguments import generator, zeros
+from hockeystick.mechanisms.randomness.noise import Noise
+from hockeystick.mechanisms.release import AnyLedger
+
+Policy = Literal["leader", "hedge"]
+
+_MOST_ROUNDS = 2**30
+
+
+def _rounds(value: object) -> int:
+    return integer("rounds", value, low=2, high=_MOST_ROUNDS)
+
+
+def _policy(value: object) -> Policy:
+    return one_of("policy", value, "leader", "hedge")
+
+
+@frozen(kw_only=True)
+class AnytimeTreeExperts(TakesLosses, OnlineLearner):
+    """A learner of experts on noisy prefix sums for a number of rounds that is not known.
+
+    Its noise is at every round at most √1.5 times that of ``TreeExperts`` for the rounds so far, at the same ε and δ.
+
+    Sources: Chan, Shi & Song 2011 (the sums); Agarwal & Singh 2017; Abernethy, Lee, Sinha & Tewari 2014 (the bound).
+
+    Args:
+        experts: d >= 2.
+        scale: Standard deviation of the noise on the first round's losses, per expert; see ``HybridTree``.
+        policy: "leader" to follow the least noisy sum; or "hedge" to draw each expert from exponential weights of the
+            noisy sums, at a rate that falls from round to round. Hedge's bound is the lesser one only for many experts
+            and when the square root of the rounds has outgrown the noise.
+        rounds: The largest number of rounds, which changes nothing else.
+        clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+
+    Example:
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = AnytimeTreeExperts.calibrated(experts=10, epsilon=0.5, delta=1e-6)
+        >>> round(learner.guarantee().epsilon(1e-6).upper, 6)  # of a run of any length
+        0.5
+        >>> [round(learner.regret_bound(rounds)) for rounds in (10**4, 10**6)]
+        [461, 1898]
+        >>> learner.release(np.random.default_rng(1).random((100, 10)), noise=SimulationNoise(1)).shape
+        (100,)
+    """
+
+    refuses = {"expected_regret": "Hedge's law on noisy sums has no closed form; simulate"}
+
+    experts: int = field(converter=arguments.experts)
+    scale: float = field(converter=arguments.scale)
+    policy: Policy = field(default="leader", converter=_policy)
+    rounds: int = field(default=_MOST_ROUNDS, converter=_rounds)
+    clip: bool = field(default=False, converter=arguments.clip)
+
+    def __attrs_post_init__(self) -> None:
+        _ = self.mechanism  # refuses a scale that is no noise
+
+    @classmethod
+    def calibrated(
+        cls,
+        *,
+        experts: int,
+        epsilon: float,
+        delta: float,
+        group: int = 1,
+        policy: Policy = "leader",
+        rounds: int = _MOST_ROUNDS,
+        clip: bool = False,
+    ) -> AnytimeTreeExperts:
+        """Returns the learner with the least noise that is (ε, δ)-DP, for any number of rounds.
+
+        Args:
+            experts, policy, rounds, clip: As for the learner.
+            epsilon: Target, > 0.
+            delta: The δ of the target, in (0, 1).
+            group: The target holds for so many people together, or for a user who contributes so many rounds.
+        """
+        distance = losses_sensitivity(arguments.experts(experts)) * arguments.group(group)
+        scale = HybridTree.calibrated(epsilon=epsilon, delta=delta, sensitivity=distance).scale
+        made = cls(experts=experts, scale=scale, policy=policy, rounds=rounds, clip=clip)
+        # A person's share of the scale is rounded apart from the group's: the last bits are tried.
+        step = 2.0**-52
+        while made.guarantee(group=group).epsilon(delta).upper > epsilon:
+            scale, step = scale * (1.0 + step), 2.0 * step
+            made = cls(experts=experts, scale=scale, policy=policy, rounds=rounds, clip=clip)
+        return made
+
+    @property
+    def mechanism(self) -> HybridTree:
+        """The prefix sums of all rounds but the last; replacing a person's losses moves them by up to sqrt(d) in L2."""
+        return _mechanism_of(self.rounds, self.scale, self.experts)
+
+    def graph(self) -> AccountantGraph:
+        """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing.
+
+        All people of a group in one round cost at least as much as in several ones.
+        """
+        return plan(self.mechanism, self.rounds, "every loss lies in [0, 1]")
+
+    def event(self) -> PrivacyEvent:
+        """Returns the cost of a run of any length as one event, for a larger graph or a ledger."""
+        return self.mechanism.event()
+
+    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
+        """Returns two streams of shape (rounds, experts): the losses of one round are all 1, or all 0.
+
+        It is the first round of the last tree that is whole.
+
+        Raises:
+            InvalidArgumentError: streams of ``rounds`` are too long for an array.
+        """
+        first, second = zeros((2, self.rounds, self.experts))
+        first[(1 << self.rounds.bit_length() - 2) - 1] = 1.0
+        return first, second
+
+    def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> PublishedRuns:
+        """Returns ``runs`` independent runs, with real-valued noise, runs on the leading axis.
+
+        Args:
+            losses: Shape (n, experts), 2 <= n <= rounds.
+            rng: Generator of the noise and of the coins.
+            runs: Number of runs.
+        """
+        stream = self._table(losses)
+        noise, coins = generator(rng).spawn(2)
+        sums = self.mechanism.simulate(stream[:-1], noise, runs)
+        read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
+        return PublishedRuns(sums, self._actions_of(read, 0, Coins(np.zeros(1), coins, coins)))
+
+    # --- one round at a time, and releases ---------------------------------------------------------------------------
+
+    start = noisy_sum_stream.start
+    resume = noisy_sum_stream.resume
+
+    def release(
+        self,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> npt.NDArray[np.int64]:
+        """Returns the expert of each round, shape (n,), from secure noise.
+
+        Args:
+            losses: Shape (n, experts), 1 <= n <= rounds: an array, possibly memory-mapped, or an iterable of blocks of
+                rows of any length, which may be endless up to ``rounds``.
+            ledger, name, reads, noise: As for ``start``.
+
+        Raises:
+            InvalidArgumentError: bad losses. An array is checked before anything is recorded; blocks are checked on
+                arrival: a bad one ends the run, and the charge remains.
+            HockeystickError: the ledger refuses.
+        """
+        blocks = self._blocks(losses)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        found, read = [np.array([stream.predict()])], 0
+        for rows in blocks:
+            read += len(rows)
+            if read > self.rounds:
+                raise InvalidDataError("losses", rows, f"exceed the {self.rounds} rounds", "cut them")
+            found.append(stream._extend(rows))
+        return np.concatenate(found)[:read]
+
+    def _blocks(self, losses: Any) -> Iterator[Any]:
+        """Returns checked losses, a few rounds at a time; an array is checked here."""
+        if hasattr(losses, "__array__") or isinstance(losses, (list, tuple)):
+            table = losses if hasattr(losses, "dtype") else as_array("losses", losses, data=True)
+            rounds = len(table) if table.ndim else 0
+            return checked_rows(table, rounds=min(rounds, self.rounds), experts=self.experts, clip=self.clip)
+        if not isinstance(losses, Iterable):
+            raise InvalidDataError("losses", losses, "is neither an array nor an iterable of blocks")
+        return self._arriving(losses)
+
+    def _arriving(self, losses: Iterable[npt.ArrayLike]) -> Iterator[FloatArray]:
+        seen = 0
+        for given in losses:
+            rows = as_array("losses", given, data=True)
+            count = len(rows) if rows.ndim else 0
+            yield checked_losses("losses", rows, rounds=count, experts=self.experts, clip=self.clip, first=seen)
+            seen += count
+
+    def _table(self, losses: npt.ArrayLike, name: str = "losses") -> FloatArray:
+        given = as_array(name, losses, data=True)
+        count = len(given) if given.ndim else 0
+        if not 2 <= count <= self.rounds:
+            raise InvalidDataError(name, given, f"does not have 2 to {self.rounds} rounds")
+        return checked_losses(name, given, rounds=count, experts=self.experts, clip=self.clip)
+
+    @property
+    def _shift_scale(self) -> float:
+        return 0.0
+
+    @property
+    def _entries(self) -> int:
+        """d, the length of the prefix sums."""
+        return self.experts
+
+    def _contribution(self, losses: npt.ArrayLike, action: int, at: int) -> FloatArray:
+        """Returns the checked losses of round number ``at``, shape (experts,)."""
+        return np.asarray(self._row("losses", losses, at)[0])
+
+    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
+        """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
+        stop = first + sums.shape[-2]
+        spreads = self._spreads(first, stop)
+        missing = spreads**2 - self.mechanism.variances_between(first, stop)
+        read = sums + np.sqrt(np.maximum(missing, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
+        if self.policy == "hedge":  # the least of sums minus Gumbel noise / η has the exponential weights
+            rates = noisy_sum_bounds.falling_rate(np.arange(first + 1, stop + 1), self.experts, spreads)
+            read = read - coins.gumbel.gumbel(size=sums.shape) / rates[:, None]
+        return np.asarray(np.argmin(read, axis=-1), dtype=np.int64)
+
+    # --- the noise of each round, and bounds -------------------------------------------------------------------------
+
+    def _spreads(self, first: int, stop: int) -> FloatArray:
+        """Returns the standard deviation of the noise in the rounds ``first`` … ``stop`` - 1, numbered from 0."""
+        starts, spreads = _rises(self.mechanism)
+        rounds = np.arange(first + 1, stop + 1)
+        found = spreads[np.searchsorted(starts, rounds, side="right") - 1]
+        return found if self.policy == "hedge" else noisy_sum_bounds.leader_spread(rounds, found)
+
+    def log_likelihood_ratio(self, found: PublishedRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
+        """Returns ln p(sums | losses0) / p(sums | losses1), one number per run."""
+        given = (self._table(losses, name)[:-1] for losses, name in ((losses0, "losses0"), (losses1, "losses1")))
+        return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
+
+    def regret_bound(self, rounds: int | None = None, *, adversary: Adversary = "oblivious") -> RegretBound:
+        """Returns a bound on the expected regret after so many rounds; see ``noisy_sum_bounds`` for its proof.
+
+        A release rounds losses to a grid, which costs at most its step per round; the bound includes that.
+
+        Args:
+            rounds: The number of rounds that were played; None for the largest.
+            adversary: "oblivious" or "stochastic".
+
+        Raises:
+            InvalidArgumentError: ``rounds`` is not in 1 .. ``self.rounds``, or losses are adaptive.
+        """
+        count = self.rounds if rounds is None else integer("rounds", rounds, low=1, high=self.rounds)
+        checked = refuse_adaptive(adversary, "may follow the noise, which stays in all later sums")
+        bound = noisy_sum_bounds.rising_leader if self.policy == "leader" else noisy_sum_bounds.rising_hedge
+        rounding = count * self.mechanism.rounding(self.experts, max(1, count - 1))
+        starts, spreads = _rises(self.mechanism)
+        used = int(np.searchsorted(starts, count, side="right"))
+        ends = [*(starts[1:used] - 1).tolist(), count]
+        pieces = zip(starts[:used].tolist(), ends, spreads[:used].tolist(), strict=True)
+        return RegretBound(bound(self.experts, pieces) + rounding, most=count, adversary=checked)
+
+
+@lru_cache(maxsize=16)
+def _mechanism_of(rounds: int, scale: float, experts: int) -> HybridTree:
+    return HybridTree(scale, sensitivity=losses_sensitivity(experts), steps=rounds - 1)
+
+
+@lru_cache(maxsize=16)
+def _rises(mechanism: HybridTree) -> tuple[IntArray, FloatArray]:
+    """Returns the rounds, numbered from 1, in which the noise rises, and its standard deviation from there.
+
+    It is the largest of the sums so far, with continuous noise on top that rises with the scales of the trees.
+    """
+    at, variances = mechanism.largest_variances()
+    starts = sorted({1, *(int(t) + 1 for t in at), *(2**k + 1 for k in range(mechanism.steps.bit_length()))})
+    read = np.array(starts) - 1
+    own = np.append(0.0, variances)[np.searchsorted(at, read, side="right")]
+    epochs = np.array([max(1, int(t).bit_length()) for t in read])
+    return read + 1, np.sqrt(own + (PADDING * mechanism.scale) ** 2 * epochs) * ROUNDING
