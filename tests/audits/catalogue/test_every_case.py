@@ -263,10 +263,19 @@ ELSEWHERE = ("learner/fed-", "learner/kl-", "learner/labels-", "learner/smoothed
 """All of these are audited in test_audit_federated*.py, _kl*.py, _distribution*.py and _smoothed*.py."""
 
 
+TWICE = {
+    "learner/l2p[no fake switches]",
+    "learner/l2p-rarely-fake:actions[inverted fake coin]",
+    "learner/lazy-dartboard:actions[no fake switches]",
+    "learner/lazy-dartboard[decisions every round]",
+}
+"""Mutants that lazy/test_experts.py plants in another view or variant as well, with many samples."""
+
+
 def in_depth(case: Case) -> bool:
     """Whether a case adds little: exact curves are compared above, lazy experts audited in lazy/test_experts.py."""
     if case.broken:
-        return case.name.startswith("mechanism/") and case.samples > 8_000
+        return case.name in TWICE or case.name.startswith("mechanism/") and case.samples > 8_000
     known = case.name.startswith("mechanism/") and case.oracle != ""
     return known or case.name.endswith("@0.1") or case.name.startswith(("learner/l2p", "learner/lazy-dartboard"))
 

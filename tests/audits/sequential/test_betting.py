@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ def payoff(bets: Bets, a: float, b: float) -> np.ndarray:
     return np.exp(bets.settle(1, np.array([a]), np.array([b])))
 
 
-def expected(bets: Bets, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+def expected(bets: Bets, p: Any, q: Any) -> np.ndarray:
     return np.asarray(
         sum(payoff(bets, a, b) * (p if a else 1 - p) * (q if b else 1 - q) for a in (0, 1) for b in (0, 1))
     )

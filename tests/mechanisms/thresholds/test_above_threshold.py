@@ -427,8 +427,8 @@ def test_noise_on_a_coarse_grid_is_covered_as_argued(scales: tuple[float, float]
         for centre in (-3, 0, 2):
             value = np.full(5, centre)
             for change in ((1, 1, 1, -1, -1), (1, 1, 1, 1, 1), (0, 1, 1, 0, 1)):
-                moved = value + apart * np.maximum(change, 0 if monotone else -1)
-                p, q = (discrete_law(v, *scales, answers) for v in (value, moved))
+                step: Any = np.maximum(change, 0 if monotone else -1)
+                p, q = (discrete_law(v, *scales, answers) for v in (value, value + apart * step))
                 assert math.fsum(p.values()) == pytest.approx(1.0)
                 for epsilon in np.linspace(0, apart * fall, 4):
                     assert (
