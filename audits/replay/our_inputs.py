@@ -26,6 +26,7 @@ from hockeystick.mechanisms.numbers.discrete_laplace import DiscreteLaplace
 from hockeystick.mechanisms.numbers.laplace import Laplace
 from hockeystick.mechanisms.numbers.staircase import Staircase
 from hockeystick.mechanisms.selection.common import Selection
+from hockeystick.mechanisms.streams.hybrid_tree import HybridTree
 from hockeystick.mechanisms.streams.matrix_mechanism import MatrixMechanism
 from hockeystick.mechanisms.streams.tree_aggregation import TreeAggregation
 from hockeystick.mechanisms.thresholds.cumulative_above_threshold import CumulativeAboveThreshold
@@ -131,6 +132,20 @@ def _stream_event(mechanism: Any, pair: Pair, distance: float) -> PrivacyEvent:
     return found
 
 
+def _one_step(mechanism: Any, pair: Pair) -> Met:
+    largest, changed, norm = _steps(mechanism, pair)
+    broken = f"{len(changed)} steps change, but each record is stated to have one" if len(changed) > 1 else ""
+    slack = values.slack(norm, mechanism.sensitivity, *(x.reshape(-1) for x in pair))
+    return Met(largest, f"{norm} of a step", float(mechanism.sensitivity), slack, broken)
+
+
+def _steps_together(mechanism: Any, pair: Pair, distance: float) -> PrivacyEvent:
+    """Changes of several steps cost at most as much as all of them in one."""
+    changed = len(_steps(mechanism, pair)[1])
+    found: PrivacyEvent = evolve(mechanism, sensitivity=distance).event().at(max(1.0, float(changed)))
+    return found
+
+
 def _terms(mechanism: Any, pair: Pair) -> Met:
     changed = int(values.distance("entries", *pair))
     broken = f"{changed} terms change, but each record is stated to have one" if changed > 1 else ""
@@ -180,6 +195,7 @@ _INPUTS: tuple[tuple[tuple[type, ...], Input], ...] = (
     ((ThresholdStream,), Input(_scores, _choice)),
     ((CategoryRandomiser, OneBitChannel), Input(_persons, _reports)),
     ((MatrixMechanism, TreeAggregation), Input(_contributions, _stream_event)),
+    ((HybridTree,), Input(_one_step, _steps_together)),
     ((CumulativeAboveThreshold,), Input(_terms, _summed_terms)),
     ((LazySwitch,), Input(_ratios, _decisions)),
     ((Subsampled,), Input(_rows, _reports, any_shape=True)),

@@ -179,6 +179,11 @@ class HybridTree(StepMechanism):
 
     def variances_between(self, first: int, stop: int) -> FloatArray:
         """Returns the variances of the sums of the first ``first`` … ``stop`` - 1 contributions; that of none is 0."""
+        with np.errstate(over="ignore"):  # squares of scales above 1e154 are infinite
+            return np.square(np.float64(self.scale)) * self.unit_variances_between(first, stop)
+
+    def unit_variances_between(self, first: int, stop: int) -> FloatArray:
+        """Returns the same for a scale of 1."""
         low = validate.integer("first", first, low=0, high=self.steps)
         high = validate.integer("stop", stop, low=low, high=self.steps + 1)
         arguments.array_length("stop", stop, 4 * (high - low))
@@ -192,7 +197,7 @@ class HybridTree(StepMechanism):
         return np.where(epochs < 0, 0.0, before[epochs] + units[epochs] * blocks)
 
     def largest_variances(self) -> tuple[IntArray, FloatArray]:
-        """Returns where the largest variance so far rises: numbers of steps t, increasing, and the variance from there.
+        """Returns the numbers of steps at which the largest variance so far rises, and it from there, for a scale of 1.
 
         Example:
           >>> HybridTree(1.0, steps=7).largest_variances()[0].tolist()
@@ -283,10 +288,14 @@ class HybridTree(StepMechanism):
 
 @lru_cache(maxsize=16)
 def _noises(mechanism: HybridTree) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The variances of a block's noise by epoch, of its estimate by height per unit of that, and of earlier epochs."""
+    """The variances of a block's noise by epoch, of its estimate by height per unit of that, and of earlier epochs.
+
+    The first and the last are for a scale of 1.
+    """
     epochs = range(mechanism.steps.bit_length())
     own = np.array([1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h) for h in epochs])
-    units = np.array([mechanism._scale_of(k) ** 2 for k in epochs]) * (1.0 if mechanism.law == "gaussian" else 2.0)
+    gaussian = mechanism.law == "gaussian"
+    units = np.array([k + 1.0 if gaussian else 2.0 * (k + 1.0) ** 2 for k in epochs])
     return units, own, np.append(0.0, np.cumsum(units * own))
 
 

@@ -239,8 +239,10 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
         """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
         stop = first + sums.shape[-2]
         spreads = self._spreads(first, stop)
-        missing = spreads**2 - self.mechanism.variances_between(first, stop)
-        read = sums + np.sqrt(np.maximum(missing, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
+        # In units of the scale, whose square may be no float.
+        missing = (spreads / self.scale) ** 2 - self.mechanism.unit_variances_between(first, stop)
+        padding = self.scale * np.sqrt(np.maximum(missing, 0.0))
+        read = sums + padding[:, None] * coins.normal.standard_normal(sums.shape)
         if self.policy == "hedge":  # the least of sums minus Gumbel noise / η has the exponential weights
             rates = noisy_sum_bounds.falling_rate(np.arange(first + 1, stop + 1), self.experts, spreads)
             read = read - coins.gumbel.gumbel(size=sums.shape) / rates[:, None]
@@ -299,4 +301,4 @@ def _rises(mechanism: HybridTree) -> tuple[IntArray, FloatArray]:
     read = np.array(starts) - 1
     own = np.append(0.0, variances)[np.searchsorted(at, read, side="right")]
     epochs = np.array([max(1, int(t).bit_length()) for t in read])
-    return read + 1, np.sqrt(own + (PADDING * mechanism.scale) ** 2 * epochs) * ROUNDING
+    return read + 1, mechanism.scale * np.sqrt(own + PADDING**2 * epochs) * ROUNDING

