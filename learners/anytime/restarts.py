@@ -153,8 +153,7 @@ class Anytime(OnlineLearner):
                 raise InvalidArgumentError(
                     "learner_of_rounds", learner.rounds, f"is not the {rounds} rounds that were asked for"
                 )
-            if learner.graph().adjacency is not Adjacency.REPLACE_ONE:
-                raise InvalidArgumentError("learner_of_rounds", learner, "is for another relation than replace-one")
+            _check_published(learner)
         return found
 
     @property
@@ -231,7 +230,8 @@ class Anytime(OnlineLearner):
 
         Args:
             losses: An array with the rounds on the leading axis, or any iterable with one item a round, as ``update``
-                of the learners takes it; at most ``rounds`` of them.
+                of the learners takes it; at most ``rounds`` of them. The losses of bandits depend on the plays: they
+                run in sessions.
             ledger, name, reads, noise: As for ``start``.
 
         Raises:
@@ -365,6 +365,18 @@ class Anytime(OnlineLearner):
 
         value, most = worst(0, count)
         return RegretBound(value, most=most, adversary=kind)
+
+
+def _check_published(learner: Any) -> None:
+    """Refuses a learner without a guarantee of all its plays: later epochs, and ``select``, may depend on them."""
+    try:
+        relation = learner.guarantee().adjacency
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(
+            "learner_of_rounds", learner, f"has no guarantee of all its plays ({error.reason})"
+        ) from None
+    if relation is not Adjacency.REPLACE_ONE:
+        raise InvalidArgumentError("learner_of_rounds", learner, "is for another relation than replace-one")
 
 
 def _bound(learner: Any, rounds: int, kind: Adversary) -> tuple[float, float]:

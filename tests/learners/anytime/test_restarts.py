@@ -26,8 +26,10 @@ from hockeystick.learners import (
     LazyConvex,
     LazyExperts,
     LimitedUpdates,
+    NoisyBandit,
     NoisyHedge,
     PrivateFTRL,
+    PrivateLinUCB,
     RefusedMethodError,
     RegretBound,
     TreeExperts,
@@ -154,6 +156,18 @@ def test_views_are_those_of_the_learners() -> None:
         learner.guarantee("server")
     rows = np.random.default_rng(1).random((7, 2, 3))
     assert learner.release(rows, noise=SimulationNoise(1)).shape == (7, 3)
+
+
+def test_learners_without_a_guarantee_of_their_plays_are_refused() -> None:
+    """The plays of a contextual bandit are private to each person; those of other bandits are not."""
+    with pytest.raises(InvalidArgumentError, match="no guarantee of all its plays"):
+        Anytime(lambda n: PrivateLinUCB.calibrated(rounds=n, dimension=2, epsilon=1.0, delta=DELTA), first=4, epochs=1)
+    learner = Anytime(lambda n: NoisyBandit.calibrated(rounds=n, arms=2, epsilon=1.0), first=4, ratio=2, epochs=2)
+    assert learner.guarantee().epsilon(0.0).upper == pytest.approx(1.0, abs=0.02)
+    session = learner.start(noise=SimulationNoise(1))
+    for _ in range(12):
+        session.update([0.2, 0.9][session.predict()])
+    assert session.round == 12
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------
