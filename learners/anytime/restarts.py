@@ -94,9 +94,9 @@ class Anytime(OnlineLearner):
     Args:
         learner_of_rounds: Returns the learner for a number of rounds; or a list of learners for at most so many rounds,
             one of which ``select`` takes when its epoch begins.
-        ratio: The length of an epoch, in that of the epoch before; 4 has the least bound on the regret.
+        ratio: The length of an epoch in that of the epoch before.
         first: The length of the first epoch.
-        epochs: The number of epochs; after the last one the run is over. Each is calibrated when this is made.
+        epochs: The number of epochs; after the last one the run is over. All learners are made when this is.
         select: A function of an epoch's number 0, 1, … and of the plays of the epoch before it (as an array, empty for
             epoch 0), which returns the place of the learner to take in its list. It must not depend on anything else
             that depends on losses.
@@ -141,9 +141,12 @@ class Anytime(OnlineLearner):
         made = self.learner_of_rounds(rounds)
         several = isinstance(made, (list, tuple))
         found = tuple(made) if several else (made,)
-        if not found or (len(found) > 1 and self.select is None):
-            reason = "has several learners for an epoch, or none" if found else "has no learner for an epoch"
-            raise InvalidArgumentError("learner_of_rounds", made, reason, "give a function select to take one")
+        if not found:
+            raise InvalidArgumentError("learner_of_rounds", made, "returns no learner", "return at least one")
+        if len(found) > 1 and self.select is None:
+            raise InvalidArgumentError(
+                "learner_of_rounds", made, "returns several learners for an epoch", "give a function select to take one"
+            )
         for learner in found:
             if not isinstance(learner, Learner):
                 raise InvalidArgumentError(

@@ -180,7 +180,7 @@ class HybridTree(StepMechanism):
     def variances_between(self, first: int, stop: int) -> FloatArray:
         """Returns the variances of the sums of the first ``first`` … ``stop`` - 1 contributions; that of none is 0."""
         with np.errstate(over="ignore"):  # squares of scales above 1e154 are infinite
-            return np.square(np.float64(self.scale)) * self.unit_variances_between(first, stop)
+            return np.asarray(np.square(np.float64(self.scale)) * self.unit_variances_between(first, stop))
 
     def unit_variances_between(self, first: int, stop: int) -> FloatArray:
         """Returns the same for a scale of 1."""
