@@ -10,6 +10,7 @@ import math
 import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from hockeystick.audits.outputs.cells import Partition, as_seen
 from hockeystick.audits.outputs.one_value import OneValue
 from hockeystick.audits.outputs.reading import Codebook, Table, read
 from hockeystick.audits.targets.calling import ONE_BY_ONE, Stream, Target, error_text, refuse_raised, vectorised_size
+from hockeystick.audits.targets.program_ends import kept_alive
 from hockeystick.audits.targets.statistic import Look
 from hockeystick.audits.targets.target_features import RATIO
 
@@ -90,16 +92,17 @@ class Source:
 
     def __call__(self, calls: tuple[Call, ...]) -> Drawn:
         outputs, raised, errors, values = [], [0, 0], [], []
-        for call in calls:
-            pair = []
-            for side in (0, 1):
-                stream = Stream(self.target, self.data[side], self.seed, side, self.purpose, calls=call.number)
-                pair.append(stream.draw(call.runs))
-                raised[side] += stream.raised
-                if stream.error is not None:
-                    errors.append(stream.error)
-            outputs.append((pair[0], pair[1]))
-            values.append((Values.of(pair[0], call.runs), Values.of(pair[1], call.runs)))
+        with kept_alive() if self.target.elsewhere is None else nullcontext():  # once, and not for each call
+            for call in calls:
+                pair = []
+                for side in (0, 1):
+                    stream = Stream(self.target, self.data[side], self.seed, side, self.purpose, calls=call.number)
+                    pair.append(stream.draw(call.runs))
+                    raised[side] += stream.raised
+                    if stream.error is not None:
+                        errors.append(stream.error)
+                outputs.append((pair[0], pair[1]))
+                values.append((Values.of(pair[0], call.runs), Values.of(pair[1], call.runs)))
         error = portable(errors[0]) if errors else None
         return Drawn(calls, tuple(outputs), (raised[0], raised[1]), error, tuple(values))
 
@@ -119,13 +122,21 @@ class Counter:
         views = [partition.view for partition in self.partitions]
         book = self.book.continued() if any(views) else self.book
         if drawn.error is None:
-            for call, pair in zip(calls, drawn.outputs, strict=True):
+            for runs, pair in self._batches(drawn):
                 for side, outputs in enumerate(pair):
-                    table = read(outputs, call.runs, book, vectorised=self.source.target.vectorised)
+                    table = read(outputs, runs, book, vectorised=self.source.target.vectorised)
                     seen = as_seen(views, table, book.layouts, self.grid)
                     for count, partition, batch in zip(counts, self.partitions, seen, strict=True):
                         count[side] += partition.count(*batch)
         return evolve(drawn, outputs=()), counts
+
+    def _batches(self, drawn: Drawn) -> Iterator[tuple[int, Sides]]:
+        """Yields numbers of runs with their outputs: those of single calls at once, for reading has a cost a batch."""
+        if self.source.target.vectorised:
+            yield from ((call.runs, pair) for call, pair in zip(drawn.calls, drawn.outputs, strict=True))
+        elif drawn.calls:
+            joined = [[one for pair in drawn.outputs for one in pair[side]] for side in (0, 1)]
+            yield sum(call.runs for call in drawn.calls), (joined[0], joined[1])
 
 
 def portable(error: Exception) -> Exception:

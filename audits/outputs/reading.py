@@ -218,6 +218,10 @@ def _read_list(outputs: list[Any], book: Codebook) -> Table:
     types = set(map(type, outputs))
     if types == {float}:
         return _uniform(("number", "float64"), ("f8",), np.array(outputs, dtype=np.float64)[:, None], book)
+    if len(types) == 1 and issubclass(kind := types.pop(), np.generic) and np.dtype(kind).kind in "biufc":
+        scalars = np.array(outputs, dtype=kind)
+        if not exact_numbers.large(scalars):
+            return _uniform(array_key(scalars.dtype.name, ()), *numbers_of(scalars), book)
     alike = types == {np.ndarray} and len({(a.dtype, a.shape) for a in outputs}) == 1
     if alike and outputs[0].dtype.kind in NUMERIC:
         check_size(outputs[0].size)

@@ -161,6 +161,21 @@ def test_a_batch_is_read_like_its_outputs_one_by_one(batch: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "made",
+    [np.float64, np.float32, np.float16, np.longdouble, np.int8, np.int64, np.uint64, np.bool_, np.complex64]
+    + [lambda value: np.int64(2**60 + int(value)), lambda value: np.timedelta64(int(value), "s")]
+    + [lambda value: np.datetime64(int(value), "D"), lambda value: np.str_(value)],
+)
+def test_scalars_of_one_type_are_read_like_scalars_among_others(made: Any) -> None:
+    """The former are read at once, the latter one by one."""
+    scalars, book = [made(1), made(2), made(1)], Codebook()
+    at_once = read(scalars, 3, book, vectorised=False)
+    one_by_one = read([*scalars, None], 4, book, vectorised=False)
+    assert [identity(at_once, run) for run in range(3)] == [identity(one_by_one, run) for run in range(3)]
+    assert identity(at_once, 0) == identity(at_once, 2) != identity(at_once, 1) or made is np.bool_
+
+
+@pytest.mark.parametrize(
     ("batch", "outputs"),
     [
         ((np.arange(3.0), np.arange(3)), [(float(i), i) for i in range(3)]),
