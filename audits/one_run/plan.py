@@ -47,7 +47,7 @@ class OneRunPlan:
       needed: the least number of right guesses, of all runs, that refutes the claim.
       noise: the largest factor c such that a mechanism with c times the claimed noise is refuted with ``power``; 0 if
         there is none.
-      power: probability of a refutation, by the model.
+      power: probability of a refutation if the scores follow the model.
       confidence: confidence level of the verdict.
       model: the law of the scores, "gaussian" or "laplace".
       strength: mu (or epsilon) of the model at the claimed noise.

@@ -165,7 +165,7 @@ class OnlineDistribution:
 
         The ε is central, under replace-one, and beside the local one of ``graph``: a person's label may be any other.
         Each person sends one message. Predictions that are published between the rounds depend on the order of the
-        messages, so that only the local ε holds for those who see them. The bound is a ``Shuffled`` event.
+        messages, so that only the local ε holds for those who see them. The release is a ``Shuffled`` event.
 
         Args:
             rounds: The number of rounds, the horizon by default.

@@ -123,8 +123,8 @@ class DistributedKL:
 
     Args:
         average: The symbols and the cohorts.
-        shares: The noise that each client adds to each count, with ``rise=1`` and ``fall=0``. Its ``survivors`` are
-            the clients of a cohort that certainly answer and keep their noise secret.
+        shares: The noise that each client adds to each count; its ``rise`` is 1 and its ``fall`` 0. Its ``survivors``
+            are the clients of a cohort that certainly answer and keep their noise secret.
         group: The number of records of one client that may be replaced.
         threshold: t, the number of clients of a cohort that have to answer to the end, or there is no sum; by default
             ``survivors``. Against c clients that collude, the noise of t - c is charged.

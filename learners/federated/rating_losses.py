@@ -128,7 +128,7 @@ class Ratings:
         return rated
 
     def best_genre(self, fill: Fill) -> str:
-        """Returns g*: the genre with the largest mean over people; the first of several.
+        """Returns g*: the genre with the largest mean over people, and the first of them if several tie.
 
         Raises:
             InvalidArgumentError: an unknown ``fill``.

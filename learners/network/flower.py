@@ -164,7 +164,7 @@ def conduct_on_flower(
         server: The generator.
         grid: The ``Grid`` that Flower passes to the ``ServerApp``.
         clients: m. Every client must have a node before the first request.
-        least: The number of proper answers that each request needs.
+        least: The number of valid answers that each request needs.
         timeout: Seconds to wait for the answers to a request. A client that is late is left out of this request, and
             the next one does not wait for it.
         enrolment: Seconds to wait for the nodes.

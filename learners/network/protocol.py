@@ -10,7 +10,7 @@
 The rule for dropouts: a request is complete with the clients that answered it properly. A client that did not answer
 receives the requests that it missed together with the next one, and answers only the last of them. A malformed reply
 counts as no answer, but its sender has seen the request and does not receive it again; its content is neither stored
-nor shown. A request with fewer than ``least`` proper answers ends the run.
+nor shown. A request with fewer than ``least`` valid answers ends the run.
 
 The guarantees hold for clients whose silence does not depend on their losses: no accountant charges for a silence.
 """
@@ -70,7 +70,7 @@ class Request:
         step: The place in the algorithm's public schedule; costs no communication.
         values: The server's message, shape (k,); k scalars down to each client.
         size: Number of scalars in a client's answer; 0 for an announcement.
-        low, high: The range of a proper answer's entries.
+        low, high: The range of a valid answer's entries.
 
     Raises:
         InvalidArgumentError: ``number`` is not an integer >= 1, ``size`` is not an integer >= 0, the values are not a
@@ -96,7 +96,7 @@ class Request:
 
 @frozen(eq=False)
 class Replies:
-    """The proper answers to one request.
+    """The valid answers to one request.
 
     Attributes:
         clients: The clients that answered, ascending, shape (k,).
@@ -220,11 +220,11 @@ def conduct(
         server: The generator.
         transport: Brings requests to the clients and their answers back.
         clients: m, at most 10^6; the clients are 0, ..., m - 1.
-        least: The number of proper answers that each request needs; at least 1, the default.
+        least: The number of valid answers that each request needs; at least 1, the default.
         progress: Called with the number of each completed request.
 
     Raises:
-        FederationError: fewer than ``least`` clients have answered a request properly. No answer is shown.
+        FederationError: fewer than ``least`` clients have given a valid answer to a request. No answer is shown.
         InvalidArgumentError: ``clients`` is not an integer in 1, ..., 10^6, ``least`` is not in 1, ..., m, the server
             is not a generator or yields something that is not its next request, or ``transport`` or ``progress`` can't
             be called.

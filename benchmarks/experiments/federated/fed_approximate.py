@@ -133,8 +133,8 @@ def experiment(
         ),
         f"K = 8 at ε₀ = {start['flat']:.3g} (flat) and {start['drawn']:.3g} (drawn). The noise changes the excess of "
         f"flat targets by a factor of at most {ratio['flat']:.2f}, since the depth decides, and that of drawn ones by "
-        f"{ratio['drawn']:.2f}. It is {min(over):.2f} to {max(over):.2f} times that of Theorem 1 at the last tree. "
-        "The theorem's condition for privacy, ε ≤ √(ln(1/δ)/2^T1), does not hold at these sizes.",
+        f"{ratio['drawn']:.2f}. The noise of the last tree is {min(over):.2f} to {max(over):.2f} times that of "
+        "Theorem 1. The theorem's condition for privacy, ε ≤ √(ln(1/δ)/2^T1), does not hold at these sizes.",
     ]
 
     def draw(figure: Any) -> None:

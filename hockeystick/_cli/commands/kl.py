@@ -60,7 +60,11 @@ _privacy = together(
         click.Choice(("skellam", "discrete-gaussian", "polya")),
         "With --model dist: the distribution of the noise that each client adds. Default: skellam.",
     ),
-    option("--survivors N", Count(1), "With --model dist: the least number of clients that answer. Default: all."),
+    option(
+        "--survivors N",
+        Count(1),
+        "With --model dist: a number of clients that certainly answer and keep their noise secret. Default: all.",
+    ),
 )
 _estimate = together(
     option("--samples T", Count(1), "Largest number of symbols to query. Default: 1000."),

@@ -73,8 +73,8 @@ def online_distribution(**given: Any) -> int:
     rounds of the KL divergence of the prediction from the true distribution) with its bound, the certified ε, and the
     claimed and the actual ε of the published noise for these models.
 
-    With --shuffle-delta the report also has the central ε of those who see the messages only after a trusted shuffler
-    has mixed those of all rounds, and no prediction before.
+    With --shuffle-delta the report also has a central ε. It holds for those who see the messages of all rounds only
+    after a trusted shuffler has mixed them, and who saw no prediction before.
 
     By default labels are drawn from the model --truth. With --labels and without --truth, predictions are compared with
     the frequencies of these labels.

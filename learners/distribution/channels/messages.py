@@ -178,7 +178,7 @@ class Channel(ABC):
         return graph.release("messages", self.event(), reads=["users"], count=count, reach=reach)
 
     def shuffled_graph(self, *, users: int) -> AccountantGraph:
-        """Returns the plan of a trusted shuffler that publishes one message of each of ``users`` persons, in no order.
+        """Returns the plan of a trusted shuffler that publishes a message of each of ``users`` persons in random order.
 
         The ε is central, under replace-one: any label of one person against any other. It holds for those who see the
         messages only after the shuffler, without their rounds, and for what is computed from all of them.

@@ -106,7 +106,7 @@ class SubsampledNet:
         records: n >= 1, public.
         width: The range w of the queries: 1 for predicates as {0, 1}, 2 for {-1, 1}. It changes the errors, and the law
             if ``printed``; the corrected law is the same for both.
-        printed: Use the odds e^(-ε n s/2) of the paper, which cost w ε.
+        printed: Use the odds e^(-ε n s/2) of the paper. With them a release costs w·ε.
         metropolis_steps: Run a Markov chain of this many steps, whose law is only near the stated one. The event is
             then ``NonPrivate``, and ``release`` raises. Default: exact draws.
 
