@@ -31,6 +31,7 @@ from hockeystick._cli.frame.shared_options import (
     seed_option,
 )
 from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.learners.bandit_runs import bandit
 from hockeystick._cli.learners.best_experts import experts
 from hockeystick._cli.learners.distribution import online_distribution
 from hockeystick._cli.learners.federated import fed_stoch, fed_svt
@@ -244,6 +245,7 @@ def lazy_convex(**given: Any) -> int:
 
 
 run.add_command(experts)
+run.add_command(bandit)
 run.add_command(fed_svt)
 run.add_command(fed_stoch)
 run.add_command(online_distribution)

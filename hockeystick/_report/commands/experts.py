@@ -1,4 +1,4 @@
-"""The report of ``hockeystick run experts``: the chosen learner, the others' bounds, privacy, loss and regret."""
+"""The reports of ``hockeystick run experts`` and ``run bandit``: learners, their bounds, privacy, loss and regret."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from hockeystick._report.parts.learner_sections import (
     privacy_facts,
     requested,
 )
-from hockeystick._words.figures import number
+from hockeystick._words.figures import number, whole
 
 _LOSSES = {
     "oblivious": "losses that are fixed in advance",
     "adaptive": "losses that may depend on all earlier plays",
     "stochastic": "independent losses of one law",
 }
-_WHOLE = ("rounds", "experts", "batch", "draw_budget", "budget")
+_WHOLE = ("rounds", "experts", "arms", "batch", "draw_budget", "budget")
+_METHODS = {"exp3": "batched EXP3 on noisy losses", "elimination": "successive elimination on noisy sums"}
 
 
 def experts_report(result: Result) -> Report:
     """Returns the report on a plan, a simulated run or a release."""
-    group = result["group"]
-    who = "one person" if group == 1 else f"groups of {group}"
     rows = tuple((row["name"], number(row["regret_bound"])) for row in result["candidates"])
     rows += tuple((name, "none") for name in result["refused"])
     why = tuple(f"{name}: {reason}." for name, reason in result["refused"].items())
-    bound = f"{number(result['regret_bound'])}, in expectation, for {_LOSSES[result['adversary']]}"
     return Report(
         f"Learner of experts ({result['chosen']}): {MODES[result['mode']]}",
         headline(result),
@@ -38,20 +36,53 @@ def experts_report(result: Result) -> Report:
             Section(
                 "Choice",
                 text=why,
-                facts=(("learner", result["chosen"]), ("regret bound", bound), *_outcome(result)),
+                facts=(("learner", result["chosen"]), ("regret bound", _bound(result)), *_outcome(result, "expert")),
                 tables=(Table("Learners by their proved bounds", ("learner", ">regret bound"), rows),),
             ),
-            Section("Privacy", facts=privacy_facts(result, ("for", f"{who}, {result['adjacency']}"))),
+            Section("Privacy", facts=_privacy(result)),
             Section("Parameters", facts=parameter_facts(result["parameters"], whole_numbers=_WHOLE)),
             *learner_graph_sections(result),
         ),
     )
 
 
-REPORTS: dict[str, Draw] = {"experts": experts_report}
+def bandit_report(result: Result) -> Report:
+    """Returns the report on a plan, a simulated run or a release of a bandit."""
+    parameters = dict(result["parameters"])
+    if "pulls" in parameters:
+        parameters["pulls"] = ", ".join(whole(n) for n in parameters["pulls"]) or "no epoch ends"
+    return Report(
+        f"Bandit ({result['bandit']}): {MODES[result['mode']]}",
+        headline(result),
+        (
+            Section(
+                "Bandit",
+                facts=(
+                    ("learner", _METHODS[result["bandit"]]),
+                    ("regret bound", _bound(result)),
+                    *_outcome(result, "arm"),
+                ),
+            ),
+            Section("Privacy", facts=_privacy(result)),
+            Section("Parameters", facts=parameter_facts(parameters, whole_numbers=_WHOLE)),
+            *learner_graph_sections(result),
+        ),
+    )
 
 
-def _outcome(result: Result) -> Facts:
+REPORTS: dict[str, Draw] = {"experts": experts_report, "bandit": bandit_report}
+
+
+def _bound(result: Result) -> str:
+    return f"{number(result['regret_bound'])}, in expectation, for {_LOSSES[result['adversary']]}"
+
+
+def _privacy(result: Result) -> Facts:
+    who = "one person" if result["group"] == 1 else f"groups of {result['group']}"
+    return privacy_facts(result, ("for", f"{who}, {result['adjacency']}"))
+
+
+def _outcome(result: Result, what: str) -> Facts:
     if result["mode"] == "plan":
         return (("requested", requested(result)),)
     facts: Facts = (("requested", requested(result)), ("data", result["data"]))
@@ -60,7 +91,7 @@ def _outcome(result: Result) -> Facts:
     return (
         *facts,
         ("loss", number(result["loss"])),
-        ("best expert loss", f"{number(result['best_expert_loss'])}, in hindsight"),
+        (f"best {what} loss", f"{number(result[f'best_{what}_loss'])}, in hindsight"),
         ("regret", number(result["regret"])),
         ("seed", str(result["seed"])),
     )

@@ -105,11 +105,17 @@ def run(
     if seed is None:
         nothing = dict.fromkeys(("seed", "loss", "best_expert_loss", "regret"))
         return content | nothing | {"mode": "release", "simulated": False, "withheld": WITHHELD}, actions
+    lost, best = loss_and_best(stream, actions, clip=clip)
+    played = {"seed": seed, "loss": lost, "best_expert_loss": best, "regret": lost - best}
+    return content | played | {"mode": "simulation", "simulated": True, "withheld": None}, actions
+
+
+def loss_and_best(stream: Stream, actions: npt.NDArray[np.integer], *, clip: bool) -> tuple[float, float]:
+    """Returns the total loss of the actions, one a round, and that of the best single action in hindsight."""
+    rounds, experts = stream.losses.shape
     lost, totals, first = 0.0, np.zeros(experts), 0
     for rows in exact_batch_sums(stream.losses, rounds=rounds, experts=experts, clip=clip):  # of single rounds
         lost += float(rows[np.arange(len(rows)), actions[first : first + len(rows)]].sum())
         totals += rows.sum(axis=0)
         first += len(rows)
-    best = float(totals.min())
-    played = {"seed": seed, "loss": lost, "best_expert_loss": best, "regret": lost - best}
-    return content | played | {"mode": "simulation", "simulated": True, "withheld": None}, actions
+    return lost, float(totals.min())

@@ -1,0 +1,96 @@
+"""The work of ``hockeystick run bandit``: a private bandit, and its run on a table of recorded losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.lazy_streams import Stream
+from hockeystick._runs.ledgers import WITHHELD, charging
+from hockeystick._runs.online.best_experts import loss_and_best
+from hockeystick.accounting import DurableLedger
+from hockeystick.learners import NoisyBandit, PrivateElimination
+from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
+
+Method = Literal["exp3", "elimination"]
+
+
+def plan(
+    *, method: Method, rounds: int, arms: int, epsilon: float, group: int, clip: bool = False
+) -> tuple[NoisyBandit | PrivateElimination, dict[str, Any]]:
+    """Returns the calibrated bandit, and the entries of a plan's result.
+
+    Args:
+        method: "exp3" for ``NoisyBandit``, "elimination" for ``PrivateElimination``.
+        rounds, arms: The public sizes of the table.
+        epsilon: The target, for ``group`` people together.
+        group: Number of people.
+        clip: Whether to clip losses to [0, 1] instead of refusing others.
+
+    Raises:
+        InvalidArgumentError: The target can't be met.
+    """
+    kind = NoisyBandit if method == "exp3" else PrivateElimination
+    learner = kind.calibrated(rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
+    guarantee, bound = learner.guarantee(group=group), learner.regret_bound()
+    bracket = guarantee.epsilon(0.0, bracket=True)
+    return learner, {
+        "mode": "plan",
+        "learner": "bandit",
+        "bandit": method,
+        "adversary": bound.adversary,
+        "regret_bound": float(bound),
+        "epsilon": bracket.upper,
+        "epsilon_lower": bracket.lower,
+        "epsilon_target": epsilon,
+        "delta": 0.0,
+        "method": bracket.method,
+        "adjacency": guarantee.adjacency.value,
+        "assumptions": guarantee.assumptions,
+        "group": group,
+        "parameters": attrs.asdict(learner, recurse=False),
+        **drawn_content(guarantee, 0.0),
+    }
+
+
+def run(
+    stream: Stream,
+    *,
+    method: Method,
+    epsilon: float,
+    group: int,
+    clip: bool,
+    seed: int | None,
+    ledger: DurableLedger | None,
+    progress: Callable[[str], None],
+) -> tuple[dict[str, Any], npt.NDArray[np.integer]]:
+    """Runs a bandit on recorded losses of all arms; returns the result's entries and the arm of each round.
+
+    Args:
+        stream: The losses, shape (rounds, arms).
+        method, epsilon, group, clip: As for :func:`plan`.
+        seed: The seed of a simulation; None for a release, with secure noise.
+        ledger: What a release is charged to; None for nothing.
+        progress: Called with the current step.
+
+    Raises:
+        InvalidArgumentError: The losses or the target can't be used.
+        HockeystickError: The ledger refuses.
+    """
+    rounds, arms = stream.losses.shape
+    learner, content = plan(method=method, rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
+    content["data"] = stream.name
+    progress("simulating" if seed is not None else "releasing")
+    noise = ReleaseNoise() if seed is None else SimulationNoise(seed)
+    played = learner.release(stream.losses, noise=noise, **charging(ledger, "run bandit")).arms
+    if seed is None:
+        nothing = dict.fromkeys(("seed", "loss", "best_arm_loss", "regret"))
+        return content | nothing | {"mode": "release", "simulated": False, "withheld": WITHHELD}, played
+    lost, best = loss_and_best(stream, played, clip=clip)
+    outcome = {"seed": seed, "loss": lost, "best_arm_loss": best, "regret": lost - best}
+    return content | outcome | {"mode": "simulation", "simulated": True, "withheld": None}, played
