@@ -55,7 +55,7 @@ class Session(Protocol):
         """Whether the noise is simulated; if so, this is not a release."""
 
     def predict(self) -> Any:
-        """Returns the action of the next round; the same one until ``update``."""
+        """Returns the action of the next round; the same one until ``update``. Contextual learners take contexts."""
 
     def update(self, losses: Any, /) -> None:
         """Reads the losses of the next round."""

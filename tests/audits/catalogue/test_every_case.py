@@ -259,8 +259,8 @@ def test_bad_arguments_are_refused_before_anything_is_drawn(changes: dict[str, A
 ON_DEMAND = {name for name, case in CASES.items() if case.broken and case.samples > 16_000}
 """More samples than a test should draw: ``hockeystick catalogue run`` refutes these."""
 
-ELSEWHERE = ("learner/fed-", "learner/kl-", "learner/labels-", "learner/smoothed")
-"""All of these are audited in test_audit_federated*.py, _kl*.py, _distribution*.py and _smoothed*.py."""
+ELSEWHERE = ("learner/fed-", "learner/kl-", "learner/labels-", "learner/smoothed", "learner/private-linucb")
+"""All of these are audited in test_audit_federated*.py, _kl*.py, _distribution*.py, _smoothed*.py and bandits/."""
 
 
 TWICE = {
