@@ -21,6 +21,11 @@ def categories(value: int) -> int:
     return validate.integer("categories", value, low=2)
 
 
+def count(value: object, *, low: int = 1) -> int:
+    """How many times an event is charged: an integer, at most 1e100, so that its products with costs are floats."""
+    return validate.integer("count", value, low=low, high=int(LARGEST))
+
+
 def delta(value: float) -> float:
     """A probability."""
     return validate.real("delta", value, low=0.0, high=1.0)

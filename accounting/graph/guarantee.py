@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import field, frozen
 
 from hockeystick._guess.attributes import guessing_attributes
-from hockeystick.accounting import validate
+from hockeystick.accounting import field_checks, validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.engines.best_bound import Bracket
@@ -240,4 +240,4 @@ def _charge(data: Any, where: str) -> Charge:
     if not isinstance(row["leading"], bool):
         raise GraphError(f"{where}.leading: expected true or false")
     event = event_json.event_from_json(row["event"], f"{where}.event")
-    return Charge(str(row["node"]), event, validate.integer("count", row["count"], low=1), row["leading"])
+    return Charge(str(row["node"]), event, field_checks.count(row["count"]), row["leading"])

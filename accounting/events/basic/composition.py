@@ -48,7 +48,7 @@ class Composed(Termwise):
             if not isinstance(part, tuple) or len(part) != 2:
                 raise InvalidArgumentError("parts", part, "is not a pair of an event and a count", "use compose")
             check_event(part[0])
-            validate.integer("count", part[1], low=1)
+            field_checks.count(part[1])
 
     @property
     def superadditive(self) -> bool:  # type: ignore[override]
@@ -92,7 +92,7 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
     Compositions inside are flattened and equal events merged; a single event with count 1 is returned as it is.
 
     Raises:
-      InvalidArgumentError: a part is not an event, or a count is not an integer ≥ 0.
+      InvalidArgumentError: a part is not an event, or a count is not an integer from 0 to 1e100.
 
     Example:
       >>> from hockeystick.accounting import Gaussian, compose, epsilon
@@ -109,11 +109,11 @@ def compose(*parts: PrivacyEvent | tuple[PrivacyEvent, int]) -> PrivacyEvent:
             for inner, times in event.parts:
                 add(inner, times * count)
         elif count and event != NO_EVENT:
-            counts[event] = validate.integer("count", counts.get(event, 0) + count)  # a product may leave the floats
+            counts[event] = field_checks.count(counts.get(event, 0) + count)
 
     for part in parts:
         event, count = part if isinstance(part, tuple) else (part, 1)
-        add(event, validate.integer("count", count, low=0))
+        add(event, field_checks.count(count, low=0))
     if not counts:
         return NO_EVENT
     if len(counts) == 1:

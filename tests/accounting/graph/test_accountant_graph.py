@@ -29,9 +29,11 @@ from hockeystick.accounting import (
     LazySwitchDecision,
     NonPrivate,
     Parallel,
+    PoissonSampled,
     PureDP,
     RandomizedResponse,
     Reach,
+    Skellam,
     UnsupportedAdjacencyError,
     UnsupportedEventError,
     VisibleMixture,
@@ -527,6 +529,7 @@ def test_a_stability_is_used_where_every_input_has_its_norm():
         (lambda data: data.update(colour="red"), "colour"),
         (lambda data: data["moves"][0]["charges"][0].update(leading=1), "leading: expected true or false"),
         (lambda data: data["moves"][0]["charges"][0].update(count=0), "count"),
+        (lambda data: data["moves"][0]["charges"][0].update(count=1e101), "count"),
         (lambda data: data["moves"][0].pop("label"), "label"),
     ],
 )
@@ -535,6 +538,14 @@ def test_loading_a_guarantee_is_strict(edit, words):
     edit(data)
     with pytest.raises((GraphError, InvalidArgumentError), match=words):
         Guarantee.from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("event", [Laplace(1.0), PoissonSampled(0.01, Gaussian(1.0)), BoundedRange(0.3), Skellam(3.0)])
+def test_the_largest_count_has_a_bound_and_larger_ones_are_refused(event):
+    largest = compose((event, int(1e100)))
+    assert 1e90 < epsilon(largest, 1e-6).upper < math.inf
+    with pytest.raises(InvalidArgumentError, match="^count="):
+        compose(largest, largest)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"a": NaN}', "[" * 100_000])
