@@ -22,7 +22,7 @@ def categories(value: int) -> int:
 
 
 def count(value: object, *, low: int = 1) -> int:
-    """How many times an event is charged: an integer, at most 1e100, so that its products with costs are floats."""
+    """Number of times that an event is charged: an integer, at most 1e100, so that products with costs are floats."""
     return validate.integer("count", value, low=low, high=int(LARGEST))
 
 

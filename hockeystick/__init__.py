@@ -18,7 +18,7 @@ from os.path import dirname, isdir, join
 
 from hockeystick._guess.names import attach
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 if not isdir(join(__path__[0], "accounting")):  # a clone without links: the four parts are beside this folder
     __path__.append(dirname(__path__[0]))

@@ -15,6 +15,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.audits.replay import values
 from hockeystick.audits.replay.queries import laplace_event
 from hockeystick.audits.replay.tape import Met, Query
+from hockeystick.mechanisms.counts.cell_counts import CellCounts
 from hockeystick.mechanisms.data.group_privacy import ForGroups
 from hockeystick.mechanisms.data.subsampled_sum import Subsampled
 from hockeystick.mechanisms.lazy.lazy_switching import LazySwitch
@@ -176,6 +177,12 @@ def _rows(mechanism: Any, pair: Pair) -> Met:
     return Met(float(math.ceil(apart / 2) if replaced else apart), "records", 1.0, default=True)
 
 
+def _counted(mechanism: Any, pair: Pair) -> Met:
+    """The number of records that were added, removed or replaced, in a table of counts."""
+    apart = values.distance("l1", *pair)
+    return Met(apart if mechanism.records is None else math.ceil(apart / 2.0), "records", 1.0, default=True)
+
+
 def _group(mechanism: Any, pair: Pair) -> Met:
     inner = input_of(mechanism.mechanism)
     assert inner is not None
@@ -199,6 +206,7 @@ _INPUTS: tuple[tuple[tuple[type, ...], Input], ...] = (
     ((CumulativeAboveThreshold,), Input(_terms, _summed_terms)),
     ((LazySwitch,), Input(_ratios, _decisions)),
     ((Subsampled,), Input(_rows, _reports, any_shape=True)),
+    ((CellCounts,), Input(_counted, _reports)),
 )
 
 

@@ -259,6 +259,7 @@ def _mechanisms() -> dict[str, Row]:
             lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0),
             {name: [0.5, 1.0, 0.5] for name in VALUE},
         ),
+        "CellCounts": Row(lambda: M.CellCounts(cells=4, scale=2.0), {name: [1, 2, 0, 1] for name in VALUE}),
         "CumulativeSession": Row(
             lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0).start(
                 noise=M.SimulationNoise(1)
@@ -325,6 +326,7 @@ def _mechanisms() -> dict[str, Row]:
             lambda: M.TreeAggregation(4, 2.0).stream(noise=M.SimulationNoise(1)), {"contribution": 1.0}, stateful=True
         ),
         "UnaryEncoding": Row(lambda: M.UnaryEncoding(0.75, 0.25, categories=3), CATEGORY),
+        "count_cells": Row(lambda: M.count_cells, {"values": [1.0, 2.0]}, {"edges": [0.0, 1.0, 2.0]}),
         "public_priorities": Row(lambda: M.public_priorities, {"records": ["a", 1]}, {"seed": 1}),
         "secure_sum": Row(lambda: M.secure_sum, {"vectors": np.ones((3, 2), int)}, {"modulus": 2**20, "largest": 10.0}),
     }
@@ -645,6 +647,8 @@ EXEMPT: dict[str, str] = {
     "RegularizedMeasure": _ACTIONS,
     "check_mechanism": "it says what is wrong with a mechanism by an AssertionError",
     "AssumedCounts": _COUNT,
+    "CellCounts.calibrated(records)": _COUNT,
+    "choose_counts": _COUNT,
     "Harmonic": _COUNT,
     "Smoothed": _COUNT,
     "ExpertLosses.gradients(records)": _CHECKED,

@@ -13,6 +13,7 @@ from hockeystick.audits import Claim, audit
 from hockeystick.mechanisms import (
     AboveThreshold,
     AuditableMechanism,
+    CellCounts,
     CumulativeAboveThreshold,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -88,6 +89,7 @@ CATALOGUE: list[tuple[AuditableMechanism, AuditableMechanism]] = [
         CumulativeAboveThreshold(0.0, threshold_scale=2.0, query_scale=2.0),
         CumulativeAboveThreshold(0.0, threshold_scale=0.5, query_scale=0.5),
     ),
+    (CellCounts(cells=9, scale=4.0, branching=3, records=20), CellCounts(cells=9, scale=2.0, branching=3, records=20)),
     (UnaryEncoding.symmetric(1.0, categories=4), UnaryEncoding.symmetric(2.0, categories=4)),
     (HadamardResponse(1.0, categories=5), HadamardResponse(2.0, categories=5)),
     (OneBitChannel(1.0, low=-1.0, high=1.0), OneBitChannel(2.0, low=-1.0, high=1.0)),

@@ -21,6 +21,7 @@ from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.mechanisms import (
     AboveThreshold,
+    CellCounts,
     CumulativeAboveThreshold,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -190,6 +191,11 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
             (half, DiscreteGaussian(1.5, sensitivity=2.0), 2_000),
             (slightly, DiscreteGaussian(2.7, sensitivity=2.0), 128_000),
         ],
+    )
+    yield (
+        "cell-counts",
+        CellCounts(cells=9, scale=4.0, branching=3, records=20),
+        [("one level charged of two", CellCounts(cells=9, scale=2.0, branching=3, records=20), 4_000)],
     )
     yield "skellam", Skellam(8.0), [("half the variance", Skellam(4.0), 16_000)]
     yield "staircase", Staircase(1.0), [("twice the epsilon", Staircase(2.0), 1_000)]

@@ -30,9 +30,13 @@ from hockeystick._cli.frame.streams import Progress, large_delta, warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hockeystick._runs.cell_release import CellPlan, CellQuestion, ReleasedCells
     from hockeystick._runs.release import Question
     from hockeystick.learners.smoothed.measures.public_column import PublicColumn
-    from hockeystick.learners.smoothed.queries.query_release import ReleasedQueries
+    from hockeystick.learners.smoothed.queries.query_release import QueryRelease, ReleasedQueries
+
+    Plan = CellPlan | QueryRelease
+    Released = ReleasedCells | ReleasedQueries
 
 _ANY = Real(float("-inf"))
 _table = together(
@@ -62,11 +66,22 @@ _release = together(
         default="thresholds",
     ),
     option(
+        "--method",
+        click.Choice(("auto", "cells", "mwem")),
+        "cells: noisy counts of one column's cells. mwem: Smooth MWEM, for any class, with --sigma. Default: auto, the "
+        "one with the smaller error bound.",
+        default="auto",
+    ),
+    option(
+        "--cells K",
+        Count(2),
+        "Without --points: the number of cells of equal width. Default: a number from 16 to 1024 by public sizes.",
+    ),
+    option(
         "--sigma S",
         Real(0.0, 1.0, low_open=True),
-        "The smoothness of the data: no set has a larger share of the records than 1/S times its base measure. "
+        "mwem: the smoothness of the data: no set has a larger share of the records than 1/S times its base measure. "
         "The error bound rests on it, privacy does not.",
-        required=True,
     ),
     option(
         "--chi X",
@@ -130,16 +145,19 @@ def release_command(**given: Any) -> int:
     A threshold query is the share of records whose value in a column is at least b; an interval query, the share
     between a and c; a rectangle query, the share within an interval of each of two columns. The values of
     each record are protected (replace-one); the number of records is PUBLIC. The bounds --low and --high must be public
-    too, not the least and largest value of the records; values beyond them are clipped. --sigma is an assumption about
-    the records: the error bound depends on it, the privacy guarantee does not.
+    too, not the least and largest value of the records; values beyond them are clipped.
+
+    One column is answered by noisy counts of cells, with a bound on the error of all answers that assumes nothing about
+    the records. The noise is the candidate with the least bound by public sizes. With --sigma, an assumption about the
+    records on which errors depend and privacy does not, Smooth MWEM is a candidate too; rectangles need it.
 
     By default this is a release that may be published. Each release costs its
     ε; a --ledger records it, or refuses it if the budget is spent. Synthetic records and further answers are free.
 
     \b
     Examples:
-      hockeystick release --plan --records 50000 --column age --low 0 --high 120 --sigma 0.2 --epsilon 1
-      hockeystick release --data T.csv --column age --low 0 --high 120 --points 121 --sigma 0.2 --epsilon 1 --simulate
+      hockeystick release --plan --records 50000 --column age --low 0 --high 120 --epsilon 1
+      hockeystick release --data T.csv --column age --low 0 --high 120 --points 121 --epsilon 1 --simulate
       hockeystick release --data T.parquet --queries rectangles --column age --low 0 --high 120 --column pay --low 0
         --high 1e6 --sigma 0.3 --epsilon 1 --delta 1e-6 --ledger L --answers A.csv --synthetic S.csv --rows 1e4
 
@@ -160,48 +178,93 @@ def release_command(**given: Any) -> int:
 
 
 def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
-    from hockeystick._runs.release import plan_content
+    from hockeystick._runs import cell_release
+    from hockeystick._runs import release as run_release
 
-    question = _question(given)
-    return plan_content(question.plan(_columns(given), given["records"]), question), None, None
+    plan, others = _plan(given, given["records"])
+    if isinstance(plan, cell_release.CellPlan):
+        return cell_release.plan_content(plan) | others, None, None
+    return run_release.plan_content(plan, _question(given)) | others, None, None
 
 
-def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], ReleasedQueries, Any]:
+def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, Any]:
     from hockeystick._files.release_table import read_columns
+    from hockeystick._runs import cell_release
     from hockeystick._runs import release as run_release
     from hockeystick._runs.ledgers import opened
 
     ledger = opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
-    question, columns = _question(given), _columns(given)
     table = read_columns("--data", given["data"], given["column"])
     progress("calibrating")
-    plan = question.plan(columns, len(table))
+    plan, others = _plan(given, len(table))
 
     def rounds(done: int, total: int) -> None:
         progress("choosing and measuring", done / total)
 
+    if isinstance(plan, cell_release.CellPlan):
+        cells = plan.release(table[:, 0], seed=seed, ledger=ledger)
+        return cell_release.release_content(cells, seed=seed, data=given["data"]) | others, cells, table
     found = run_release.released(plan, table, seed=seed, ledger=ledger, progress=rounds)
-    return run_release.release_content(found, question, seed=seed, data=given["data"]), found, table
+    content = run_release.release_content(found, _question(given), seed=seed, data=given["data"])
+    return content | others, found, table
 
 
-def _pages(given: Given, paths: dict[str, Path], found: ReleasedQueries, table: Any) -> Iterator[tuple[str, str]]:
+def _plan(given: Given, records: int) -> tuple[Plan, dict[str, Any]]:
+    """Returns the plan of the method that was asked for or has the smaller bound, and the bounds that were compared."""
+    from hockeystick.accounting import InvalidArgumentError
+
+    method = _method(given)
+    if method == "cells":
+        return _cells(given).plan(records), {}
+    if method == "mwem":
+        return _question(given).plan(_columns(given), records), {}
+    cells = _cells(given).plan(records)
+    try:
+        smooth = _question(given).plan(_columns(given), records)
+        bound = smooth.error_bound()
+    except InvalidArgumentError:  # its bound is vacuous
+        return cells, {"compared": {"cells": cells.share, "mwem": None}}
+    share = None if bound is None else bound.error
+    compared = {"compared": {"cells": cells.share, "mwem": share}}
+    return (smooth if share is not None and share < cells.share else cells), compared
+
+
+def _pages(given: Given, paths: dict[str, Path], found: Released, table: Any) -> Iterator[tuple[str, str]]:
     """Yields the further files one after another; synthetic records are drawn from the released distribution."""
     import numpy as np
 
     from hockeystick._files.release_table import table_text
+    from hockeystick._runs import cell_release
     from hockeystick._runs import release as run_release
 
+    if isinstance(found, cell_release.ReleasedCells):
+        names, records, answers = found.names, found.records, cell_release.answers_table(found)
+    else:
+        names, records = [one.name for one in found.of.columns], found.of.records
+        answers = run_release.answers_table(found)
     if "answers" in paths:
-        yield "answers", table_text(*run_release.answers_table(found))
+        yield "answers", table_text(*answers)
     if "synthetic" in paths:
         coins = np.random.default_rng([given["seed"] or 0, 1] if given["simulate"] else None)
-        rows = found.synthetic(given["rows"] or found.of.records, coins)
-        yield "synthetic", table_text([one.name for one in found.of.columns], rows)
+        yield "synthetic", table_text(names, found.synthetic(given["rows"] or records, coins))
     if "private_report" in paths:
         from hockeystick._report.results import to_html
 
-        yield "private_report", to_html(run_release.private_content(found, table))
+        if isinstance(found, cell_release.ReleasedCells):
+            yield "private_report", to_html(cell_release.private_content(found, table))
+        else:
+            yield "private_report", to_html(run_release.private_content(found, table))
+
+
+def _cells(given: Given) -> CellQuestion:
+    from hockeystick._runs.cell_release import CellQuestion
+
+    return CellQuestion(
+        column=_columns(given)[0],
+        failure=given["failure"] or 0.05,
+        **picked(given, "cells", "queries", "epsilon", "delta", "vacuous"),
+    )
 
 
 def _question(given: Given) -> Question:
@@ -235,10 +298,31 @@ def _columns(given: Given) -> list[PublicColumn]:
 # --- checks of combinations, and files -------------------------------------------------------------------------------
 
 _FILES = ("answers", "synthetic", "private_report")
+_MWEM_ONLY = ("chi", "rounds", "gamma", "largest_cover", "replay", "reference")
+
+
+def _method(given: Given) -> str:
+    """Returns "cells" or "mwem" if only one can be meant, otherwise "auto": both, by their bounds."""
+    own = not given["project"] or given["output"] != "average"
+    own = own or any(given[name] is not None for name in _MWEM_ONLY)
+    if given["method"] != "auto":
+        return str(given["method"])
+    if given["queries"] == "rectangles" or own or len(given["column"]) > 1:
+        return "mwem"
+    return "cells" if given["sigma"] is None or given["cells"] is not None else "auto"
 
 
 def _check(given: Given) -> None:
-    columns = len(given["column"])
+    columns, method = len(given["column"]), _method(given)
+    if method == "mwem":
+        need(given, "--method mwem" if given["method"] == "mwem" else "this release", "sigma")
+        refuse(given, "has no meaning for Smooth MWEM, which uses --gamma", "cells")
+    elif method == "cells":
+        refuse(given, "has no meaning for the method cells", "sigma", *_MWEM_ONLY)
+        if given["queries"] == "rectangles" or columns > 1:
+            raise click.UsageError("--method cells answers thresholds and intervals of one column")
+    if given["points"]:
+        refuse(given, "can't be combined with --points, whose values are the cells", "cells")
     for name in ("low", "high"):
         if len(given[name]) != columns:
             raise click.UsageError(f"{columns} --column and {len(given[name])} --{name}: give one for each column")

@@ -71,7 +71,24 @@ def histogram_report(result: Result) -> Report:
     return Report(title, headline(result, found=f"every count {error}, "), (*sections, *learner_graph_sections(result)))
 
 
+def cells_report(result: Result) -> Report:
+    """Returns the report on a plan, a simulated run or a release of counts of one column's cells."""
+    bound = result["error_bound"]
+    sections: tuple[Section, ...] = (
+        Section("Privacy", facts=privacy_facts(result, _unit(result), target=requested(result))),
+        Section("Error", facts=_bound_on_cells(result), tables=(_candidates(result),)),
+        Section("Columns", tables=(_columns(result),)),
+        Section("Parameters", facts=parameter_facts(result["parameters"], whole_numbers=("cells", "noisy_sums"))),
+    )
+    if result["mode"] != "plan":
+        sections = (Section("Answers", tables=(_overview(result),)), *sections)
+    title = f"Private counts of cells: {MODES[result['mode']]}"
+    found = headline(result, found=f"every answer within {upper(bound)} of all records, ")
+    return Report(title, found, (*sections, *learner_graph_sections(result)))
+
+
 REPORTS: dict[str, Draw] = {
+    "cell-counts": cells_report,
     "query-release": release_report,
     "query-release-private": private_release_report,
     "histogram": histogram_report,
@@ -110,10 +127,14 @@ def _counts(result: Result) -> Table:
 def _privacy(result: Result) -> Facts:
     return privacy_facts(
         result,
-        ("for", f"one record, {result['adjacency']}; the number of records, {whole(result['records'])}, is public"),
+        _unit(result),
         ("sigma", "not an assumption of the guarantee, which holds for all records"),
         target=requested(result),
     )
+
+
+def _unit(result: Result) -> tuple[str, Cell]:
+    return "for", f"one record, {result['adjacency']}; the number of records, {whole(result['records'])}, is public"
 
 
 def _error(result: Result) -> Facts:
@@ -149,6 +170,24 @@ def _planned(result: Result) -> Facts:
     return (("planned bound", shown), *parts)
 
 
+def _bound_on_cells(result: Result) -> Facts:
+    failure, asked = exact(result["error_bound_failure"]), result["queries"]
+    shown: Cell = f"{upper(result['error_bound'])} of all records for all {asked}, except with probability {failure}"
+    if result["error_bound"] >= 1.0:
+        shown = Mark("1, which is vacuous: there are too few records for this ε", "doubt")
+    facts: list[tuple[str, Cell]] = [("bound", shown), ("assumes", "nothing about the records")]
+    if "compared" in result:
+        other = result["compared"]["mwem"]
+        text = "vacuous" if other is None else f"{upper(other)}, if the records are as smooth as declared"
+        facts.append(("Smooth MWEM's bound", text))
+    return tuple(facts)
+
+
+def _candidates(result: Result) -> Table:
+    rows = tuple((one["name"], number(one["error"])) for one in result["candidates"])
+    return Table("Candidates, compared by public sizes alone", ("noise", ">simulated error"), rows)
+
+
 def _declared(result: Result) -> str:
     sigma, chi = exact(result["sigma"]), result["chi"]
     if chi is None:
@@ -157,8 +196,12 @@ def _declared(result: Result) -> str:
 
 
 def _columns(result: Result) -> Table:
-    rows = tuple((one["name"], exact(one["low"]), exact(one["high"]), one["base_measure"]) for one in result["columns"])
-    return Table("Public bounds, to which records are clipped", ("column", ">low", ">high", "base measure"), rows)
+    last = "cells" if "cells" in result["columns"][0] else "base measure"
+    rows = tuple(
+        (one["name"], exact(one["low"]), exact(one["high"]), str(one[last.replace(" ", "_")]))
+        for one in result["columns"]
+    )
+    return Table("Public bounds, to which records are clipped", ("column", ">low", ">high", last), rows)
 
 
 def _overview(result: Result) -> Table:

@@ -21,6 +21,7 @@ EVERY = (
     M.Gaussian(4.0, sensitivity=2.0),
     M.DiscreteLaplace(2.0, sensitivity=2),
     M.DiscreteGaussian(3.0),
+    M.CellCounts(cells=9, scale=4.0, branching=3, records=20),
     M.Skellam(9.0),
     M.Staircase(1.0, sensitivity=2.0),
     M.ExponentialMechanism(2.0),

@@ -18,6 +18,7 @@ from hockeystick._files.release_table import read_columns
 from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.learners.smoothed.queries.query_release import QueryRelease
+from hockeystick.mechanisms import choose_counts
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
 N = 3000
@@ -68,6 +69,67 @@ def test_the_last_law_has_a_bound_once_it_is_released(table: str) -> None:
     assert found["error_bound"] is None and 0.0 < found["measured_error_on_cover"] <= found["measured_error"] < 1.0
     words = " ".join(run("--data", table, *options, "--simulate").stdout.split())
     assert "measured bound" in words and "without the assumption" in words and "none for the last" in words
+
+
+# --- counts of one column's cells ------------------------------------------------------------------------------------
+
+
+def test_one_column_needs_no_assumption_and_errs_within_its_bound(table: str, tmp_path: Path) -> None:
+    """One simulation with a fixed seed; the bound fails with probability 0.05 over seeds."""
+    answers, rows, page = tmp_path / "A.csv", tmp_path / "S.csv", tmp_path / "P.html"
+    files = ["--answers", str(answers), "--synthetic", str(rows), "--rows", "80", "--private-report", str(page)]
+    found = result_of("--data", table, *AGE, "--epsilon", "1", "--simulate", "--seed", "3", *files)
+    known = choose_counts(cells=121, records=N, epsilon=1.0)
+    assert known.bound.share is not None
+    assert found["learner"] == "cell-counts" and found["error_bound"] == known.bound.share < 0.02
+    assert found["epsilon"] == 1.0 and found["adjacency"] == "replace-one"
+    assert [one["name"] for one in found["candidates"]] == [one.name for one in known.candidates]
+    ages = np.clip(np.rint(read_columns("--data", table, ["age"])[:, 0]), 0, 120)
+    told = np.loadtxt(answers, delimiter=",", skiprows=1)
+    true = np.array([(ages >= at).mean() for at in told[:, 0]])
+    assert told[:, 0].tolist() == list(range(121)) and np.abs(told[:, 1] - true).max() <= found["error_bound"]
+    mechanism, sums = known.mechanism, np.array(found["published"]["noisy_sums"])
+    assert told[:, 1] == pytest.approx(1.0 - mechanism.answers(sums).cumulative[:-1] / N, abs=1e-12)
+    synthetic = read_columns("--data", str(rows), ["age"])
+    assert synthetic.shape == (80, 1) and (synthetic == np.rint(synthetic)).all()
+    assert "NOT PRIVATE" in page.read_text()
+
+
+def test_cells_of_a_continuum_are_chosen_by_public_sizes(table: str) -> None:
+    options = ["--data", table, "--column", "pay", "--low", "0", "--high", "12", "--epsilon", "1", "--simulate"]
+    found = result_of(*options)
+
+    def known(cells: int) -> float:
+        return choose_counts(cells=cells, records=N, epsilon=1.0).bound.count / N + 1.0 / cells
+
+    assert found["parameters"]["cells"] == min((16, 32, 64, 128, 256, 512, 1024), key=known) == 256
+    fewer = result_of(*options, "--cells", "16", "--queries", "intervals", "--failure", "0.1")
+    assert fewer["parameters"]["cells"] == 16 and fewer["error_bound_failure"] == 0.1
+    report = run(*options).stdout
+    assert "every answer within" in report and "nothing about the records" in report and "Candidates" in report
+
+
+def test_smooth_mwem_is_compared_where_smoothness_is_declared() -> None:
+    plan = ["--plan", "--records", "3000", *AGE, "--epsilon", "1", "--sigma", "0.25"]
+    both = result_of(*plan)
+    assert both["learner"] == "cell-counts" and both["compared"]["cells"] == both["error_bound"]
+    other = result_of(*plan, "--method", "mwem")
+    assert (
+        other["learner"] == "query-release" and other["error_bound"] == both["compared"]["mwem"] > both["error_bound"]
+    )
+
+
+def test_a_release_of_cells_charges_a_ledger_first(table: str, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    DurableLedger.create(path, PureFilter(1.0, adjacency=Adjacency.REPLACE_ONE))
+    options = ["--data", table, *AGE, "--epsilon", "1", "--ledger", str(path)]
+    found = result_of(*options)
+    assert found["simulated"] is False and len(DurableLedger.open(path).charges()) == 1
+    assert_refused(run(*options, "--json", "-"), "needs epsilon=1, but 0 is left")
+    assert len(DurableLedger.open(path).charges()) == 1
+
+
+# --- Smooth MWEM -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.statistical
@@ -141,13 +203,24 @@ def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> N
         ("--column age --low 0 --high 1 --points 3 --points 4 --sigma 0.2 --epsilon 1 --data T", "--points"),
         ("--column age --low 5 --high 1 --sigma 0.2 --epsilon 1 --plan --records 9", "not above low"),
         ("--column age --low nan --high 1 --sigma 0.2 --epsilon 1 --plan --records 9", "finite"),
-        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9", "--sigma"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --method mwem", "--sigma"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --rounds 4", "--sigma"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --queries rectangles", "--sigma"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --cells 4 --points 9", "--points"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --cells 4 --sigma 0.2", "--sigma"),
+        (
+            "--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --cells 4 --method mwem --sigma 0.2",
+            "--cells",
+        ),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --method cells --rounds 4", "--rounds"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --method cells --queries rectangles", "cells"),
+        ("--column age --low 0 --high 120 --epsilon 1 --plan --records 9 --cells 64", "too few"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan", "--records"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --seed 3", "can be subtracted"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --rows 3", "--synthetic"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --data T --simulate --ledger L", "--ledger"),
         ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 9 --answers A", "--answers"),
-        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 30", "too few"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1 --plan --records 30 --method mwem", "too few"),
         ("--column age --low 0 --high 1 --points 9 --reference R --sigma 0.2 --epsilon 1 --data T", "--reference"),
     ],
 )
