@@ -92,7 +92,8 @@ def main() -> None:
     worst = max(float(row[7]) for row in table), max(float(row[8]) for row in table)
     summary = f"At most {worst[0]:.2f} times the best candidate's error, and {worst[1]:.2f} times that of raw noise."
     if "--write" in sys.argv:
-        text = f"{summary}\n\n{markdown(HEAD, table)}\n\nWritten by `python -m benchmarks.learners.cell_counts --write`."
+        written = "Written by `python -m benchmarks.learners.cell_counts --write`."
+        text = f"{summary}\n\n{markdown(HEAD, table)}\n\n{written}"
         PAGE.write_text(replaced(PAGE.read_text(encoding="utf-8"), "cell_counts", text), encoding="utf-8")
     print(summary)
 
