@@ -62,6 +62,10 @@ class ArmPlayer(OnlineLearner):
     one round, pays for one release, whatever the losses (adaptive parallel composition): the outputs before the
     person's block have one law in both worlds; given them, the block's release is Laplace noise on sums of which one
     moves by at most 1; and all that follows is a function of the outputs and of later losses.
+
+    Of a group, which people share a block may depend on what the first of them have moved. One block that holds all k
+    of them covers every other case, because Laplace noise that moves by k in one sum covers the same noise that moves
+    by k in all (see ``accounting.LogLipschitz``), and so, from the last block to the first, every choice of blocks.
     """
 
     __slots__ = ()

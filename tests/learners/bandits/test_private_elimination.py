@@ -15,6 +15,7 @@ from attrs import asdict, evolve, frozen
 from samples import least_mean
 from scipy import stats
 
+from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import EliminationRuns, EliminationStream, PrivateElimination
@@ -109,6 +110,17 @@ def test_neighbours_attain_the_certificate_in_the_sums() -> None:
     together = learner.log_likelihood_ratio(found, group, np.zeros((9, 2)))
     assert together.max() == pytest.approx(4.0)
     assert learner.guarantee(group=2).epsilon(0.0).upper == pytest.approx(4.0)
+
+
+@pytest.mark.parametrize("group", [2, 3])
+def test_a_group_pays_as_if_it_shared_a_block(group: int) -> None:
+    """Which covers people who are spread over blocks, as what was published before decides; at other δ, too."""
+    certified = short(rounds=50, pulls=(1, 2, 3), thresholds=(1, 1, 1)).guarantee(group=group)
+    for delta in (0.0, 1e-3, 0.1):
+        shared = accounting.epsilon(accounting.Laplace(1.0 / group), delta).upper
+        assert certified.epsilon(delta).upper >= shared * (1 - 1e-9)
+        spread = accounting.compose(*(accounting.Laplace(1.0) for _ in range(group)))
+        assert certified.epsilon(delta).upper >= accounting.epsilon(spread, delta).upper * (1 - 1e-6)
 
 
 # --- what a session reads and publishes ------------------------------------------------------------------------------
