@@ -1,7 +1,7 @@
 """Tests of the confidence sets of ridge regression on noisy statistics, and of the bound on the regret.
 
-Independent routes: exact laws of norms in one and two dimensions, the formulas of Shariff & Sheffet's proof written
-again, greedy sequences for the potential, and simulated runs, with mutants that miss.
+Independent routes: exact laws of norms in one and two dimensions, the formulas written again, greedy sequences for
+the potential, and simulated runs, with mutants that miss.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def test_noise_on_a_grid_is_normal_with_continuous_noise_on_top() -> None:
 
 @pytest.mark.parametrize(("rounds", "dimension", "failure"), [(1000, 2, 0.01), (10**6, 5, 0.02), (50, 1, 0.5)])
 def test_formulas(rounds: int, dimension: int, failure: float) -> None:
-    """Written again with α = failure/2, as Shariff & Sheffet split it; the bound is below theirs by up to √2."""
+    """Written again with α = failure/2; the bound is below that with 2 in place of m/ln(1 + m), by up to √2."""
     found = sets(rounds=rounds, dimension=dimension, failure=failure, deviation=30.0, parameter_norm=2.0)
     t, d, s, alpha = rounds, dimension, 30.0, failure / 2
     u = s * (math.sqrt(2 * d) + math.sqrt(2 * math.log(4 * t / alpha)))
@@ -130,8 +130,8 @@ def test_formulas(rounds: int, dimension: int, failure: float) -> None:
     assert found.matrix_error == pytest.approx(u) and found.shift == pytest.approx(2 * u)
     assert found.vector_error == pytest.approx(h)
     assert found.width(rounds) == pytest.approx(beta)
-    theirs = 2 * max(1, beta) * math.sqrt(2 * t * d * math.log(1 + t / (d * u)))
-    assert theirs / math.sqrt(2) < found.regret() < theirs
+    looser = 2 * max(1, beta) * math.sqrt(2 * t * d * math.log(1 + t / (d * u)))
+    assert looser / math.sqrt(2) < found.regret() < looser
     assert all(
         a < b for a, b in zip([found.width(k) for k in (0, 1, 5)], [found.width(k) for k in (1, 5, 9)], strict=True)
     )
