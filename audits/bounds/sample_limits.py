@@ -44,6 +44,7 @@ from hockeystick.audits.claims.law_pairs import LawPair
 _MANY_COUNTS = 60.0  # of the event on the less likely side; from here on a normal law of the counts is good enough
 _MANY_SAMPLES = 5000  # of each law; beyond, the refinement would take long
 _NODES = 10
+_LEAST_LEVEL = 1e-30  # of a test; tails far below it underflow
 _MOST_SAMPLES = 10.0**12  # beyond, a violation counts as out of reach
 
 
@@ -261,7 +262,10 @@ def samples_to_detect(
 
 
 def _level(alpha: object, power: object) -> tuple[float, float]:
-    return probability("alpha", alpha, open=True), probability("power", power, open=True)
+    level = probability("alpha", alpha, open=True)
+    if level < _LEAST_LEVEL:
+        raise InvalidArgumentError("alpha", alpha, f"is below {_LEAST_LEVEL:g}", "no audit has such a level")
+    return level, probability("power", power, open=True)
 
 
 def _xlogy(x: FloatArray, over: FloatArray, under: FloatArray) -> float:

@@ -75,8 +75,9 @@ class TopK(Selection):
             return cls(scale, k=count, sensitivity=distance, monotone=monotone)
 
         pure = arguments.quotient_up(count * (distance if arguments.monotone(monotone) else 2 * distance), target)
-        while (found := build(pure)).event().pure_epsilon() > target:  # its quotients and sums are rounded too
-            pure = math.nextafter(pure, math.inf)
+        step = math.ulp(pure)  # the event's quotients and sums are rounded too, those of many choices by more
+        while (found := build(pure)).event().pure_epsilon() > target:
+            pure, step = pure + step, 2.0 * step
         if not failure:
             return found
         goal = accounting.EpsilonDelta(target, failure)

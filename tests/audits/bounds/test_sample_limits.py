@@ -217,6 +217,7 @@ def test_outcomes_of_one_law_alone_are_handled() -> None:
         lambda: samples_needed(0.5, 0.1, epsilon=-1.0, delta=0.0, alpha=0.05),
         lambda: samples_to_detect(0.1, 1.0, 0.0, 1.0, alpha=0.05),
         lambda: samples_to_detect(0.1, 1.0, 0.0, 1.5, alpha=math.nan),
+        lambda: samples_to_detect(0.1, 1.0, 0.0, 1.5, alpha=1e-31),
         lambda: refutation_power(0, 0.5, 0.1, epsilon=1.0, delta=0.0, alpha=0.05),
     ],
 )
