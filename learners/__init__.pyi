@@ -25,6 +25,7 @@ from .choice import choose as choose
 from .common.exact_loss import ExactLoss as ExactLoss
 from .common.exact_loss import LossLaw as LossLaw
 from .common.noisy_sum_stream import NoisySumStream as NoisySumStream
+from .common.noisy_sum_stream import PublishedMixtures as PublishedMixtures
 from .common.online_learner import Learner as Learner
 from .common.online_learner import RefusedMethodError as RefusedMethodError
 from .common.online_learner import Session as Session
@@ -64,6 +65,8 @@ from .lazy.comparators.anytime_tree_experts import AnytimeTreeExperts as Anytime
 from .lazy.comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
 from .lazy.comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .lazy.comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
+from .lazy.comparators.sleeping_experts import SleepingExperts as SleepingExperts
+from .lazy.comparators.sleeping_experts import SleepingStream as SleepingStream
 from .lazy.comparators.tree_experts import TreeExperts as TreeExperts
 from .lazy.convex.convex_stream import ConvexRelease as ConvexRelease
 from .lazy.convex.convex_stream import ConvexStream as ConvexStream

@@ -121,7 +121,10 @@ class Anytime(OnlineLearner):
         (100,)
     """
 
-    refuses = {"calibrated": "its learners are: give a function that calibrates them"}
+    refuses = {
+        "calibrated": "its learners are: give a function that calibrates them",
+        "release_mixtures": "its epochs are runs of several learners, each with sums of its own",
+    }
 
     learner_of_rounds: Maker = field(converter=_maker, eq=False, repr=False)
     ratio: int = field(default=4, converter=_ratio)

@@ -69,6 +69,7 @@ class ArmPlayer(OnlineLearner):
     """
 
     __slots__ = ()
+    refuses = {"release_mixtures": "its release has all sums; the laws of its arms follow from them"}
     _session: ClassVar[type[ArmStream]]
 
     rounds: int

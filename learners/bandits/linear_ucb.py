@@ -124,7 +124,8 @@ class PrivateLinUCB(OnlineLearner):
     """
 
     refuses = {
-        "expected_regret": "actions are adaptive and rewards of other actions are not observed; simulate, see regrets()"
+        "release_mixtures": "an action is the best by its index, not a draw",
+        "expected_regret": "actions are adaptive and other actions' rewards are not observed; simulate, see regrets()",
     }
 
     rounds: int = field(converter=arguments.two_rounds)

@@ -6,10 +6,11 @@ they are seeded from the run's noise, and seeded again when a run is resumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from attrs import frozen
 
 from hockeystick.accounting import PrivacyEvent
@@ -18,6 +19,7 @@ from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
+from hockeystick.mechanisms.contract.arguments import zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
@@ -32,8 +34,8 @@ class Coins:
     gumbel: np.random.Generator
 
 
-class FollowsSums(Protocol):
-    """A learner whose runs are ``NoisySumStream``s."""
+class PublishesSums(Protocol):
+    """A learner whose runs are ``SumsStream``s."""
 
     @property
     def rounds(self) -> int:
@@ -54,6 +56,10 @@ class FollowsSums(Protocol):
     def event(self) -> PrivacyEvent:
         """Returns the cost of a run."""
 
+
+class FollowsSums(PublishesSums, Protocol):
+    """One whose actions follow from the latest sum."""
+
     def _contribution(self, losses: Any, action: Any, at: int) -> FloatArray:
         """Returns what round number ``at`` adds to the sums, shape (entries,), checked."""
 
@@ -61,21 +67,53 @@ class FollowsSums(Protocol):
         """Returns the actions of rounds ``first`` …, from sums of shape (..., n, entries); the last axis may go."""
 
 
+class MixesSums(FollowsSums, Protocol):
+    """A learner whose runs are ``NoisySumStream``s: it pads the sums first, and may draw from a mixture of experts."""
+
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns what rounds ``first`` … read of the sums before them, with more noise or not, in their shape."""
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
+        """Returns the law of each round's expert given what it reads, in its shape."""
+
+
+@frozen(eq=False)
+class PublishedMixtures:
+    """A run of T rounds with all that its release lets everybody compute.
+
+    Attributes:
+        sums: Shape ``(T - 1, d)``: the noisy sums of the first 1, 2, ... rounds' losses; of the mean losses, for
+            ``NoisyHedge``.
+        mixtures: Shape ``(T, d)``: the distribution that each round's expert is drawn from.
+        actions: Shape ``(T,)``: the experts drawn; None where each client draws its own.
+
+    See ``TreeExperts.release_mixtures`` for an example.
+    """
+
+    sums: FloatArray
+    mixtures: FloatArray
+    actions: npt.NDArray[np.int64] | None
+
+
 class SumsStream(RoundStream):
     """Base of the runs: they hold the noisy sums, and what the learner computes from the latest one."""
 
     __slots__ = ("_action", "_coins", "_running")
 
-    def __init__(self, learner: FollowsSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
+    def __init__(self, learner: PublishesSums, running: RunningSteps[Any], coins: Coins, simulated: bool) -> None:
         super().__init__(learner, simulated)
         self._running, self._coins = running, coins
-        self._action = self._next(np.zeros((1, learner._entries)))[0]
+        self._act(np.zeros((1, learner._entries)))
 
     def _take(self, added: FloatArray) -> None:
         """Ends the round with what it adds to the sums, checked before."""
         self._round += 1
         if self._round < self._learner.rounds:
-            self._action = self._next(self._running.extend(added[None]))[0]
+            self._act(self._running.extend(added[None]))
+
+    def _act(self, sums: FloatArray) -> None:
+        """Prepares the next round's action from the sums before it, shape (1, entries)."""
+        self._action = self._next(sums)[0]
 
     def _next(self, sums: FloatArray) -> Any:
         """Returns the actions of the rounds up to the next one, each after its sums."""
@@ -97,7 +135,7 @@ Run = TypeVar("Run", bound=SumsStream)
 
 
 class NoisySumStream(SumsStream):
-    """One run of ``TreeExperts``, ``PrivateFTRL`` or ``NoisyHedge``.
+    """One run of ``TreeExperts``, ``AnytimeTreeExperts``, ``PrivateFTRL`` or ``NoisyHedge``.
 
     Example:
         >>> from hockeystick.learners import TreeExperts
@@ -112,7 +150,8 @@ class NoisySumStream(SumsStream):
         (1, True)
     """
 
-    __slots__ = ()
+    __slots__ = ("_read",)
+    _version = 2
 
     def predict(self) -> Any:
         """Returns the action of the next round, the same one until ``update``: an expert, a point, or a law.
@@ -133,16 +172,41 @@ class NoisySumStream(SumsStream):
         self._check_open()
         self._take(self._learner._contribution(losses, self._action, self._round))
 
+    def _mixture(self) -> FloatArray:
+        self._check_open()
+        return np.asarray(self._learner._mixtures_of(self._read))
+
+    def _act(self, sums: FloatArray) -> None:
+        read, actions = self._played(sums)
+        self._read, self._action = read[0], actions[0]
+
+    def _played(self, sums: FloatArray) -> tuple[FloatArray, Any]:
+        """Returns what the rounds up to the next one read, each of the sums before it, and their actions."""
+        first = self._round + 1 - len(sums)
+        read = self._learner._padded(sums + self._coins.shift, first, self._coins)
+        return read, self._learner._actions_of(read, first, self._coins)
+
+    def _blocks(self, blocks: Iterable[Any]) -> Iterator[tuple[int, FloatArray, FloatArray, Any]]:
+        """Plays all further rounds; yields the first round of a few, their sums, what they read, and their actions."""
+        for rows in blocks:
+            rows = rows[: self._learner.rounds - 1 - self._round]
+            at, sums = self._round + 1, self._running.extend(rows)
+            self._round += len(rows)
+            yield at, sums, *self._played(sums)
+
     def _extend(self, rows: FloatArray) -> Any:
         """Returns the actions after each of many rounds, from their checked contributions."""
-        rows = rows[: self._learner.rounds - 1 - self._round]
-        sums = self._running.extend(rows)
-        self._round += len(rows)
-        return self._next(sums)
+        return next(self._blocks([rows]))[3]
+
+    def _body(self) -> dict[str, Any]:
+        return super()._body() | {"read": self._read.tolist()}
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        self._read = array("read", body["read"], shape=(self._learner._entries,))
 
 
 def start(
-    learner: FollowsSums,
+    learner: MixesSums,
     *,
     ledger: AnyLedger | None = None,
     name: str | None = None,
@@ -166,7 +230,7 @@ def start(
 
 def begun(
     kind: type[Run],
-    learner: FollowsSums,
+    learner: PublishesSums,
     ledger: AnyLedger | None,
     name: str | None,
     reads: Iterable[str] | None,
@@ -183,7 +247,7 @@ def begun(
 
 
 def resume(
-    learner: FollowsSums,
+    learner: MixesSums,
     checkpoint: dict[str, Any],
     *,
     ledger: AnyLedger | None = None,
@@ -207,7 +271,7 @@ def resume(
 
 @unchained()
 def continued(
-    kind: type[Run], learner: FollowsSums, checkpoint: dict[str, Any], ledger: AnyLedger | None, noise: Noise | None
+    kind: type[Run], learner: PublishesSums, checkpoint: dict[str, Any], ledger: AnyLedger | None, noise: Noise | None
 ) -> Run:
     """Continues a run of any kind; see :func:`resume`."""
     source = check_noise(noise)
@@ -231,14 +295,27 @@ def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
     first = np.asarray(stream._action)
     found = np.empty((stream._learner.rounds, *first.shape), first.dtype)
     found[0] = first
-    for rows in blocks:
-        at = stream.round + 1
-        actions = stream._extend(rows)
+    for at, _, _, actions in stream._blocks(blocks):
         found[at : at + len(actions)] = actions
     return found
 
 
-def _coins(learner: FollowsSums, noise: Noise, shift: FloatArray | None = None) -> Coins:
+def played_mixtures(stream: NoisySumStream, blocks: Iterable[Any]) -> PublishedMixtures:
+    """Returns the noisy sums, the mixtures and the experts, if any are drawn, from blocks of checked rows."""
+    learner = stream._learner
+    sums, mixtures = zeros((learner.rounds - 1, learner._entries)), zeros((learner.rounds, learner._entries))
+    experts = zeros(learner.rounds).astype(np.int64)
+    mixtures[0], drawn = stream.mixture(), not np.ndim(stream._action)
+    experts[0] = stream._action if drawn else 0
+    for at, found, read, actions in stream._blocks(blocks):
+        stop = at + len(read)
+        sums[at - 1 : stop - 1], mixtures[at:stop] = found, learner._mixtures_of(read)
+        if drawn:
+            experts[at:stop] = actions
+    return PublishedMixtures(sums, mixtures, experts if drawn else None)
+
+
+def _coins(learner: PublishesSums, noise: Noise, shift: FloatArray | None = None) -> Coins:
     root = np.random.default_rng(noise.uniform(2**31, 8).tolist())
     first, normal, gumbel = root.spawn(3)
     drawn = learner._shift_scale * first.standard_normal(learner._entries)

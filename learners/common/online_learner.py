@@ -15,6 +15,7 @@ METHODS = (
     "start",
     "resume",
     "release",
+    "release_mixtures",
     "simulate",
     "log_likelihood_ratio",
     "worst_case_neighbours",
@@ -22,6 +23,10 @@ METHODS = (
     "expected_regret",
 )
 """The methods of the interface, in the order of its table in the documentation."""
+
+
+EXACT_WEIGHTS = "it draws from weights of exact losses, which a mixture would reveal"
+"""The reason why most learners that draw experts publish no mixtures."""
 
 
 class RefusedMethodError(HockeystickError, AttributeError):
@@ -119,7 +124,9 @@ class OnlineLearner:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, reason in cls.__dict__.get("refuses", {}).items():
+        own = cls.__dict__.get("refuses", {})
+        cls.refuses = {**getattr(super(cls, cls), "refuses", {}), **own}
+        for name, reason in own.items():
             setattr(cls, name, _Refused(name, reason))
 
     def graph(self) -> AccountantGraph:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, one_of, real
 from hockeystick.mechanisms import MatrixMechanism, TreeAggregation
@@ -54,34 +54,52 @@ def checked_sums(value: object) -> Sums:
 
 
 @lru_cache(maxsize=16)
-def mechanism_of(sums: Sums, rounds: int, scale: float, sensitivity: float) -> PrefixSums:
-    """Returns the mechanism of all prefix sums but the last one, which nobody reads."""
-    if sums == "tree":
-        return TreeAggregation(rounds - 1, scale, sensitivity=sensitivity)
-    return MatrixMechanism(_factorisation(sums, rounds - 1), scale, sensitivity=sensitivity)
+def mechanism_of(sums: Sums, rounds: int, scale: float, sensitivity: float, discount: float = 1.0) -> PrefixSums:
+    """Returns the mechanism of all prefix sums but the last one, which nobody reads.
+
+    Raises:
+        InvalidArgumentError: a tree of discounted sums.
+    """
+    if sums != "tree":
+        return MatrixMechanism(_factorisation(sums, rounds - 1, discount), scale, sensitivity=sensitivity)
+    if discount != 1.0:
+        raise InvalidArgumentError("discount", discount, "has no tree", 'use sums="square root" or sums="buffered"')
+    return TreeAggregation(rounds - 1, scale, sensitivity=sensitivity)
 
 
 @lru_cache(maxsize=16)
-def _factorisation(sums: Sums, steps: int) -> Factorisation:
-    return square_root(steps) if sums == "square root" else blt(steps, _BUFFERS)
+def _factorisation(sums: Sums, steps: int, discount: float) -> Factorisation:
+    if sums == "square root":
+        return square_root(steps, discount=discount)
+    return blt(steps, _BUFFERS, discount=discount)
 
 
 def calibrated_scale(
-    sums: Sums, rounds: int, sensitivity: float, epsilon: float, delta: float, group: int = 1
+    sums: Sums,
+    rounds: int,
+    sensitivity: float,
+    epsilon: float,
+    delta: float,
+    group: int = 1,
+    discount: float = 1.0,
 ) -> float:
     """Returns the least scale that meets the target for ``group`` people together, who move sums as far as k times."""
     people = integer("group", group, low=1, high=rounds)
-    if checked_sums(sums) == "tree":
+    mechanism_of(checked_sums(sums), rounds, 1.0, 1.0, discount)  # refuses what there is not
+    if sums == "tree":
         scale = TreeAggregation.calibrated(
             rounds - 1, epsilon=epsilon, delta=delta, sensitivity=sensitivity * people
         ).scale
     else:
         scale = MatrixMechanism.calibrated(
-            _factorisation(sums, rounds - 1), epsilon=epsilon, delta=delta, sensitivity=sensitivity * people
+            _factorisation(sums, rounds - 1, discount),
+            epsilon=epsilon,
+            delta=delta,
+            sensitivity=sensitivity * people,
         ).scale
     # A mechanism rebuilt from its scale may cost an ulp more than the calibrated one.
     step = 2.0**-52
-    while _epsilon(mechanism_of(sums, rounds, scale, sensitivity), rounds, people, delta) > epsilon:
+    while _epsilon(mechanism_of(sums, rounds, scale, sensitivity, discount), rounds, people, delta) > epsilon:
         scale, step = scale * (1.0 + step), 2.0 * step
     return scale
 
@@ -90,9 +108,9 @@ def _epsilon(mechanism: PrefixSums, rounds: int, group: int, delta: float) -> fl
     return plan(mechanism, rounds, "").guarantee(group=group).epsilon(delta).upper
 
 
-def scale_of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float) -> float:
+def scale_of_zcdp(sums: Sums, rounds: int, sensitivity: float, rho: float, discount: float = 1.0) -> float:
     """Returns the scale at which a person costs ``rho``, rounded up."""
-    unit = mechanism_of(checked_sums(sums), rounds, sensitivity, sensitivity).event().zcdp_rho()
+    unit = mechanism_of(checked_sums(sums), rounds, sensitivity, sensitivity, discount).event().zcdp_rho()
     # The root and two products are off by at most 3 * 2^-53, less than the factor's 8 * 2^-53.
     return sensitivity * math.sqrt(quotient_up(unit, real("rho", rho, low=0.0, low_open=True))) * (1.0 + 2.0**-50)
 

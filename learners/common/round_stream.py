@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer, text
+from hockeystick.learners.common.online_learner import RefusedMethodError
 from hockeystick.learners.common.stream_checkpoint import reading_a_state, refused, seal, unseal
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger, charged
@@ -43,6 +45,21 @@ class RoundStream(ABC):
     def simulated(self) -> bool:
         """Whether the noise is simulated; if so, this is not a release."""
         return self._simulated
+
+    def mixture(self) -> FloatArray:
+        """Returns the distribution that the next action is drawn from, shape (experts,), the same one until ``update``.
+
+        It is there where it is post-processing of what the run has published anyway, as the noisy sums of
+        ``TreeExperts``: publishing it costs nothing.
+
+        Raises:
+            RefusedMethodError: it is not, or actions are not experts; see ``refuses`` of the learner.
+            StreamHaltedError: all rounds are over.
+        """
+        reason = getattr(type(self._learner), "refuses", {}).get("release_mixtures")
+        if reason is not None:
+            raise RefusedMethodError(f"a run of {type(self._learner).__name__} has no mixture: {reason}")
+        return self._mixture()
 
     def checkpoint(self) -> dict[str, Any]:
         """Returns the run's state, ready for JSON, for ``resume`` of the learner.
@@ -93,6 +110,9 @@ class RoundStream(ABC):
     @classmethod
     def _kind(cls) -> str:
         return f"checkpoint of a {cls.__name__}"
+
+    def _mixture(self) -> FloatArray:
+        raise NotImplementedError
 
     @abstractmethod
     def _body(self) -> dict[str, Any]:

@@ -87,6 +87,17 @@ class TakesLosses:
         return checked_losses(name, given, rounds=1, experts=self.experts, clip=self.clip, first=at)
 
 
+def binary_digits(count: int) -> int:
+    """Returns the number of binary digits after the point with which ``count`` numbers in [0, 1] add up exactly."""
+    return min(30, 52 - int(count).bit_length())
+
+
+def on_grid(losses: FloatArray, count: int) -> FloatArray:
+    """Returns losses rounded such that sums of ``count`` of them are exact, and move by no more than one loss."""
+    step = 2.0 ** binary_digits(count)
+    return np.asarray(np.rint(losses * step) / step)
+
+
 def opposite_halves(rounds: int, experts: int) -> tuple[FloatArray, FloatArray]:
     """Returns two neighbouring streams: losses are 1 in round 0 on one half of the experts, or on the other, else 0."""
     first, second = zeros((2, rounds, experts))

@@ -31,7 +31,7 @@ from hockeystick.accounting.graph.parts.nodes import SAME
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target, largest_certified
-from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.online_learner import EXACT_WEIGHTS, OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
@@ -76,6 +76,8 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
         >>> learner.marginals(losses).round(2).tolist()  # the law of the expert in rounds 1, 2-3, 4-7 and 8
         [[0.5, 0.5], [0.62, 0.38], [0.73, 0.27], [0.88, 0.12]]
     """
+
+    refuses = {"release_mixtures": EXACT_WEIGHTS}
 
     rounds: int = field(converter=arguments.rounds)
     experts: int = field(converter=arguments.experts)

@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from scipy import special
 
 from hockeystick.accounting import (
@@ -31,11 +31,19 @@ from hockeystick.accounting import (
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, one_of
 from hockeystick.learners.common import arguments, noisy_sum_stream
-from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
-from hockeystick.learners.experts import multiplicative_weights
-from hockeystick.learners.experts.expert_losses import TakesLosses, checked_losses, opposite_halves, regret_floor
+from hockeystick.learners.experts import multiplicative_weights, quantile_regret
+from hockeystick.learners.experts.expert_losses import (
+    TakesLosses,
+    binary_digits,
+    checked_losses,
+    on_grid,
+    opposite_halves,
+    regret_floor,
+)
+from hockeystick.learners.experts.quantile_regret import RegretReport
 from hockeystick.learners.federated import laplace_minima
 from hockeystick.learners.network.protocol import Communication
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
@@ -49,7 +57,6 @@ from hockeystick.mechanisms.streams import tree_blocks
 Estimate = Literal["plain", "below"]
 
 _CELLS = 1 << 22  # numbers of simulated policies in memory at once
-_BITS = 30  # binary digits of a loss after the point, in releases
 
 
 def _learning_rate(value: object) -> float | None:
@@ -281,14 +288,44 @@ class NoisyHedge(TakesLosses, OnlineLearner):
             InvalidArgumentError: bad losses; nothing was recorded.
             HockeystickError: the ledger refuses.
         """
+        sums = self._added_up(losses)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        found: FloatArray = noisy_sum_stream.played(stream, iter([sums]))
+        return found
+
+    def release_mixtures(
+        self,
+        losses: npt.ArrayLike,
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> PublishedMixtures:
+        """Returns the laws of ``release`` with the noisy sums of the mean losses that they follow from.
+
+        The laws are post-processing of the sums: both together cost what the laws cost. ``actions`` is None, as each
+        client draws its own experts.
+
+        Args:
+            losses, ledger, name, reads, noise: As for ``release``.
+
+        Raises:
+            HockeystickError: as for ``release``.
+        """
+        sums = self._added_up(losses)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        found = noisy_sum_stream.played_mixtures(stream, iter([sums]))
+        return evolve(found, sums=found.sums / self.clients)
+
+    def _added_up(self, losses: npt.ArrayLike) -> FloatArray:
+        """Returns the checked losses, added up over the clients, shape (rounds, experts)."""
         shape = (self.clients, self.rounds, self.experts)
         given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
         sums = np.zeros(shape[1:])
         for i, each in enumerate(given):
             sums += self._on_grid(self._stream(each, f"losses[{i}]"))
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found: FloatArray = noisy_sum_stream.played(stream, iter([sums]))
-        return found
+        return sums
 
     @property
     def _entries(self) -> int:
@@ -305,14 +342,21 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         given = checked_losses("losses", losses, rounds=self.clients, experts=self.experts, clip=self.clip)
         return np.asarray(self._on_grid(given).sum(axis=0))
 
-    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the noisy sums."""
+        return sums
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
         """Returns the laws after the noisy sums, in the shape of the sums."""
-        return np.asarray(special.softmax(sums * (-self.rate / self.clients), axis=-1))
+        return np.asarray(special.softmax(read * (-self.rate / self.clients), axis=-1))
+
+    def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the laws, from which clients draw."""
+        return self._mixtures_of(read)
 
     def _on_grid(self, losses: FloatArray) -> FloatArray:
         """Rounds losses such that their sums over all clients are exact."""
-        step = 2.0 ** min(_BITS, 52 - self.clients.bit_length())
-        return np.asarray(np.rint(losses * step) / step)
+        return on_grid(losses, self.clients)
 
     def communication(self) -> Communication:
         """Returns the numbers sent in a run: each round d losses up from every client, and d weights down to it."""
@@ -334,6 +378,37 @@ class NoisyHedge(TakesLosses, OnlineLearner):
             for start in range(0, runs, step)
         ]
         return np.concatenate(parts) - floor
+
+    def regret_report(
+        self, run: PublishedMixtures, *, quantiles: Iterable[float] = (0.0, 0.1, 0.5), confidence: float = 0.95
+    ) -> RegretReport:
+        """Returns the regret per client of a finished run against quantiles of the experts, with bands.
+
+        It reads what the release published, and costs nothing; all bands hold together with the stated confidence, for
+        the expectation over the clients' draws.
+
+        Args:
+            run: From ``release_mixtures`` of this learner.
+            quantiles: In [0, 1], 0 for the best expert; see ``quantile_regret``.
+            confidence: The probability, over the noise, with which all bands hold.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a run of another shape.
+        """
+        failure = quantile_regret.checked_confidence(confidence)
+        errs = self.mechanism.accuracy(failure, entries=self.experts) / self.clients
+        # Losses are rounded, and sums and their noise to a grid: by less than two of its steps per round.
+        errs += 2.0 * self.rounds * self.mechanism.rounding(self.experts) / self.clients
+        errs += self.rounds * 2.0 ** -binary_digits(self.clients)
+        return quantile_regret.reported(
+            quantile_regret.checked_run(run, self.rounds, self.experts),
+            errs=errs,
+            failure=failure,
+            rate=self.rate,
+            quantiles=quantiles,
+            confidence=confidence,
+            plays="mixtures",
+        )
 
     def regret_bound(self, failure: float | None = None, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns an upper bound on the regret per client, for every oblivious sequence of losses.

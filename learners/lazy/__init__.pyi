@@ -2,6 +2,8 @@ from .comparators.anytime_tree_experts import AnytimeTreeExperts as AnytimeTreeE
 from .comparators.normalised_lazy import NormalisedLazyExperts as NormalisedLazyExperts
 from .comparators.private_ftrl import PrivateFTRL as PrivateFTRL
 from .comparators.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
+from .comparators.sleeping_experts import SleepingExperts as SleepingExperts
+from .comparators.sleeping_experts import SleepingStream as SleepingStream
 from .comparators.tree_experts import TreeExperts as TreeExperts
 from .convex.calibration import ConvexParameters as ConvexParameters
 from .convex.convex_stream import ConvexRelease as ConvexRelease

@@ -31,8 +31,11 @@ from hockeystick.mechanisms.streams.factor_encoders import (
     Factorisation,
     RunningFilter,
     Workload,
+    accumulated,
+    check_discount,
     check_steps,
     check_workload,
+    increments,
 )
 
 _BITS = 30  # of decays and weights after the point
@@ -66,6 +69,7 @@ class BufferedToeplitz(Factorisation):
       decays: θ_j in [0, 1), rounded to multiples of 2^-30.
       weights: ω_j ≥ 0, with a sum of at most 1; rounded likewise.
       workload: "prefix_sums", or "stream" for the contributions themselves.
+      discount: as for ``Toeplitz``.
 
     Raises:
       InvalidArgumentError: ``steps`` is not an integer ≥ 1, decays or weights are outside their domain or not equally
@@ -78,6 +82,7 @@ class BufferedToeplitz(Factorisation):
     decays: tuple[float, ...] = field(converter=_decays)
     weights: tuple[float, ...] = field(converter=_weights)
     workload: Workload = field(default="prefix_sums", converter=check_workload, kw_only=True)
+    discount: float = field(default=1.0, converter=check_discount, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if len(self.decays) != len(self.weights):
@@ -163,21 +168,19 @@ class BufferedToeplitz(Factorisation):
         return found
 
     def apply(self, contributions: FloatArray) -> FloatArray:
-        return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
+        return accumulated(contributions, self)
 
     def decode(self, noisy: FloatArray) -> FloatArray:
         state = self.running((len(noisy), *noisy.shape[2:]))
         found = np.empty_like(noisy)
         for t in range(self.steps):
             found[:, t] = state.decode(noisy[:, t])
-        return np.asarray(np.cumsum(found, axis=1) if self.workload == "prefix_sums" else found)
+        return accumulated(found, self, axis=1)
 
     def projected(self, shift: FloatArray, errors: FloatArray) -> FloatArray:
         # B and A are invertible: the score is that of C·x + z itself, ⟨C·shift, C·A⁻¹·errors⟩.
         back = self._filtered(self._filtered(shift)[::-1])[::-1]
-        if self.workload == "prefix_sums":
-            errors = np.diff(errors, axis=1, prepend=0.0)
-        return np.asarray(np.einsum("td,rtd->r", back, errors))
+        return np.asarray(np.einsum("td,rtd->r", back, increments(errors, self)))
 
     def _filtered(self, values: FloatArray) -> FloatArray:
         """Returns C·values, in floating point."""
@@ -252,4 +255,4 @@ def _noise_filter(factorisation: BufferedToeplitz) -> FloatArray:
     decays, weights = factorisation.inverse()
     later = factorisation._sums(decays, weights, factorisation.steps - 1)
     found = np.concatenate([[1.0], later])
-    return np.cumsum(found) if factorisation.workload == "prefix_sums" else found
+    return accumulated(found, factorisation)

@@ -146,6 +146,38 @@ def _coefficients(values: ArrayLike) -> tuple[float, ...]:
     return tuple((rounded + 0.0).tolist())
 
 
+def check_discount(value: float) -> float:
+    """Returns the parameter ``discount``, a number in (0, 1]."""
+    return validate.real("discount", value, low=0.0, high=1.0, low_open=True)
+
+
+def discounted(values: FloatArray, discount: float, before: FloatArray | None = None, axis: int = 0) -> FloatArray:
+    """Returns the discounted prefix sums along an axis, after a sum of ``before`` (along axis 0)."""
+    if discount == 1.0:
+        return np.asarray(np.cumsum(values, axis=axis) + (0.0 if before is None else before))
+    from scipy import signal
+
+    state = None if before is None else discount * before[None]
+    found = signal.lfilter([1.0], [1.0, -discount], values, axis=axis, zi=state)
+    return np.asarray(found if before is None else found[0])
+
+
+def accumulated(values: FloatArray, factorisation: Any, axis: int = 0) -> FloatArray:
+    """Returns A·values of a filter along an axis: discounted prefix sums, or the values themselves."""
+    if factorisation.workload == "stream":
+        return values
+    return discounted(values, factorisation.discount, axis=axis)
+
+
+def increments(answers: FloatArray, factorisation: Any) -> FloatArray:
+    """Returns A⁻¹·answers of a filter, for answers of shape (runs, steps, entries)."""
+    if factorisation.workload == "stream":
+        return answers
+    found = np.array(answers)
+    found[:, 1:] -= factorisation.discount * answers[:, :-1]
+    return found
+
+
 def check_workload(value: Workload) -> Workload:
     """Returns the parameter ``workload``."""
     if value not in ("prefix_sums", "stream"):
@@ -164,15 +196,17 @@ class Toeplitz(Factorisation):
       steps: T.
       coefficients: c₀ > 0, c₁, …, at most T of them, the rest being 0; they are rounded to multiples of 2^-16.
       workload: "prefix_sums", or "stream" for the contributions themselves (each with noise C⁻¹·z).
+      discount: γ in (0, 1] for prefix sums in which a contribution has the weight γ^age: A_ij = γ^(i−j) for j ≤ i.
 
     Raises:
       InvalidArgumentError: ``steps`` is not an integer ≥ 1, coefficients are not finite, not in [−1024, 1024] or more
-        than ``steps``, or c₀ ≤ 0.
+        than ``steps``, c₀ ≤ 0, or the discount is outside its domain.
     """
 
     steps: int = field(converter=check_steps)
     coefficients: tuple[float, ...] = field(converter=_coefficients)
     workload: Workload = field(default="prefix_sums", converter=check_workload, kw_only=True)
+    discount: float = field(default=1.0, converter=check_discount, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if len(self.coefficients) > self.steps:
@@ -255,14 +289,14 @@ class Toeplitz(Factorisation):
         return _RunningTaps(self, shape)
 
     def apply(self, contributions: FloatArray) -> FloatArray:
-        return np.cumsum(contributions, axis=0) if self.workload == "prefix_sums" else contributions
+        return accumulated(contributions, self)
 
     def decode(self, noisy: FloatArray) -> FloatArray:
         from scipy import signal
 
         if len(self.coefficients) <= _FILTERED:
             found = signal.lfilter([1.0], self.coefficients, noisy, axis=1)
-            return np.asarray(np.cumsum(found, axis=1) if self.workload == "prefix_sums" else found)
+            return accumulated(np.asarray(found), self, axis=1)
         column = self.noise_filter()[None, :, None]
         return np.asarray(signal.fftconvolve(noisy, column, axes=1)[:, : self.steps])
 
@@ -272,9 +306,7 @@ class Toeplitz(Factorisation):
         # B and A are invertible: the score is that of C·x + z itself, ⟨C·shift, C·A⁻¹·errors⟩.
         moved = signal.lfilter(self.coefficients, [1.0], shift, axis=0)
         back = signal.lfilter(self.coefficients, [1.0], moved[::-1], axis=0)[::-1]
-        if self.workload == "prefix_sums":
-            errors = np.diff(errors, axis=1, prepend=0.0)
-        return np.asarray(np.einsum("td,rtd->r", back, errors))
+        return np.asarray(np.einsum("td,rtd->r", back, increments(errors, self)))
 
 
 class _RunningTaps:
@@ -341,7 +373,7 @@ def _noise_filter(factorisation: Toeplitz) -> FloatArray:
     impulse = np.zeros(factorisation.steps)
     impulse[0] = 1.0
     inverse = np.asarray(signal.lfilter([1.0], factorisation.coefficients, impulse))
-    return np.cumsum(inverse) if factorisation.workload == "prefix_sums" else inverse
+    return accumulated(inverse, factorisation)
 
 
 def _encoder(value: ArrayLike) -> FloatArray:

@@ -17,7 +17,7 @@ from hockeystick.accounting import validate
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.mechanisms.streams import buffer_search
 from hockeystick.mechanisms.streams.buffered_filters import BufferedToeplitz
-from hockeystick.mechanisms.streams.factor_encoders import Toeplitz, Workload
+from hockeystick.mechanisms.streams.factor_encoders import Toeplitz, Workload, check_discount
 
 
 def identity(steps: int, *, workload: Workload = "prefix_sums") -> Toeplitz:
@@ -25,15 +25,23 @@ def identity(steps: int, *, workload: Workload = "prefix_sums") -> Toeplitz:
     return Toeplitz(steps, (1.0,), workload=workload)
 
 
-def square_root(steps: int, *, band: int | None = None, workload: Workload = "prefix_sums") -> Toeplitz:
+def square_root(
+    steps: int, *, band: int | None = None, workload: Workload = "prefix_sums", discount: float = 1.0
+) -> Toeplitz:
     """Returns the square root of the prefix sums, C = B with c_k = binom(2k, k)/4^k, or its first ``band`` diagonals.
+
+    With a ``discount`` γ < 1 it is that of the discounted sums, c_k = γ^k·binom(2k, k)/4^k, and its sensitivity and
+    error are bounded for every number of steps: the largest error is Σ c_k², at most 2·K(γ²)/π up to the rounding of
+    coefficients (K is the complete elliptic integral of that parameter). Coefficients below 2^-17 are 0, so that a
+    running release stores as many steps for every T.
 
     Because c_k ≤ 1/√(πk), the largest error of the full root is Σ c_k² ≤ 1 + (1 + ln(T − 1))/π for T ≥ 2
     (Fichtenberger, Henzinger & Upadhyay 2023). A band costs little accuracy and needs a memory of ``band`` steps
     (Kalinin & Lampert 2024).
 
     Raises:
-      InvalidArgumentError: ``steps`` is not an integer ≥ 1, or ``band`` is not one in 1 … steps.
+      InvalidArgumentError: ``steps`` is not an integer ≥ 1, ``band`` is not one in 1 … steps, or ``discount`` is not in
+        (0, 1].
 
     Example:
       >>> from hockeystick.mechanisms import factorisations
@@ -45,8 +53,9 @@ def square_root(steps: int, *, band: int | None = None, workload: Workload = "pr
       2.91
     """
     count = _band(steps, band)
-    k = np.arange(1, count)
-    return Toeplitz(steps, np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)])), workload=workload)
+    k, kept = np.arange(1, count), check_discount(discount)
+    coefficients = np.cumprod(np.concatenate([[1.0], kept * (2 * k - 1) / (2 * k)]))
+    return Toeplitz(steps, coefficients, workload=workload, discount=kept)
 
 
 def optimised_band(steps: int, band: int) -> Toeplitz:
@@ -114,16 +123,20 @@ def blt(
     participations: int = 1,
     separation: int = 1,
     error: Literal["max", "mean"] = "max",
+    discount: float = 1.0,
 ) -> BufferedToeplitz:
     """Returns a buffered filter (BLT) with (locally) the least error for prefix sums; the search is reproducible.
 
-    Its error is close to that of the best filter, and its running release stores two arrays for each buffer.
+    Its error is close to that of the best filter, and its running release stores two arrays for each buffer. With a
+    discount γ < 1 all its decays and weights are multiplied by γ, which turns c_k into γ^k·c_k, and the entries b_k of
+    the decoder into γ^k·b_k, as A_ij = γ^(i−j). The search is for 4/(1 − γ) steps, if they are fewer.
 
     Args:
       steps: T.
       buffers: their number, 1 to 10; by default the least one from which another buffer gains less than 1 %.
       participations, separation: of one record, as for ``MatrixMechanism``.
       error: "max", the largest standard deviation of an answer, or "mean", the root mean square of all.
+      discount: as for ``Toeplitz``.
 
     Raises:
       InvalidArgumentError: an argument outside its domain.
@@ -139,10 +152,12 @@ def blt(
     count = validate.integer("participations", participations, low=1)
     gap = validate.integer("separation", separation, low=1)
     validate.one_of("error", error, "max", "mean")
-    count = min(count, -(-total // gap))
+    count, kept = min(count, -(-total // gap)), check_discount(discount)
+    seen = total if kept == 1.0 else max(count * gap, min(total, math.ceil(4.0 / (1.0 - kept))))
 
     def built(number: int) -> BufferedToeplitz:
-        return BufferedToeplitz(total, *buffer_search.best(total, number, count, gap, error == "mean"))
+        decays, weights = buffer_search.best(seen, number, count, gap, error == "mean")
+        return BufferedToeplitz(total, kept * decays, kept * weights, discount=kept)
 
     if buffers is not None:
         return built(validate.integer("buffers", buffers, low=1, high=10))

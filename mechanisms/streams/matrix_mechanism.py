@@ -301,8 +301,9 @@ class MatrixStream(RunningSteps[MatrixMechanism]):
         noisy = noise + self._state.encode(self.mechanism._whole(value, self._step))
         estimate = self._state.decode(noise_on_a_grid.values(np.asarray(noisy), self._step * UNIT))
         self.done += 1
-        self._total = self._total + estimate
-        sums = getattr(self.mechanism.factorisation, "workload", "") == "prefix_sums"
+        factorisation = self.mechanism.factorisation
+        self._total = getattr(factorisation, "discount", 1.0) * self._total + estimate
+        sums = getattr(factorisation, "workload", "") == "prefix_sums"
         return np.asarray(self._total if sums else estimate)
 
     def _saved(self) -> dict[str, Any]:

@@ -430,10 +430,24 @@ def _experts() -> dict[str, Row]:
         "PrivateFTRL": Row(
             lambda: L.PrivateFTRL(rounds=4, domain=L.lazy.Ball(2, 1.0), lipschitz=1.0, scale=1.0), CONVEX
         ),
+        "RegretRelease": Row(
+            lambda: L.experts.RegretRelease(rounds=4, experts=3, sigma=1.0), LOSSES, {"plays": [0, 1, 2, 0]}
+        ),
         "RegularizedWeights": Row(
             lambda: L.lazy.RegularizedWeights(inverse_temperature=0.2, regularisation=1.0, lipschitz=1.0), {}
         ),
         "ShrinkingDartboard": Row(lambda: L.ShrinkingDartboard(rounds=4, experts=3, learning_rate=0.1), LOSSES),
+        "SleepingExperts": Row(
+            lambda: L.SleepingExperts(rounds=4, experts=3, scale=1.0, learning_rate=0.5),
+            LOSSES,
+        ),
+        "SleepingStream": Row(
+            lambda: L.SleepingExperts(rounds=4, experts=3, scale=1.0, learning_rate=0.5).start(
+                noise=M.SimulationNoise(1)
+            ),
+            {"losses": np.full(3, 0.5)},
+            stateful=True,
+        ),
         "SmoothedCrossEntropy": Row(
             lambda: L.federated.SmoothedCrossEntropy(experts=3, mixing=0.1), {"records": np.full((4, 3), 1 / 3)}
         ),

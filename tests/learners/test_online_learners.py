@@ -149,6 +149,8 @@ DEPLOYED = {
     "TreeExperts": experts(tree()),
     "TreeExperts, Hedge": experts(tree(policy="hedge", sums="square root")),
     "TreeExperts, bare": experts(tree(perturbation=2.0, sums="buffered")),
+    "TreeExperts, discounted": experts(tree(policy="hedge", sums="square root", discount=0.8)),
+    "SleepingExperts": experts(lambda **target: L.SleepingExperts.calibrated(**SHAPE, **{**TARGET, **target})),
     "LimitedUpdates": experts(lambda **target: L.LimitedUpdates.calibrated(**SHAPE, **{**TARGET, **target})),
     "LazyConvex": Row(
         convex, linear(GRADIENTS), lambda t: linear(GRADIENTS[[t]]), lambda learner, found: found.actions

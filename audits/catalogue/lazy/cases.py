@@ -16,6 +16,7 @@ import numpy as np
 from attrs import evolve
 
 from hockeystick.audits.catalogue.lazy.experts import lazy_target
+from hockeystick.audits.catalogue.lazy.mixtures import Mixtures
 from hockeystick.audits.catalogue.lazy.mutants import Mutation
 from hockeystick.audits.catalogue.lazy.views import View
 from hockeystick.audits.catalogue.parts.cases import Case, Subject
@@ -28,9 +29,12 @@ from hockeystick.learners import (
     NormalisedLazyExperts,
     PrivateFTRL,
     ShrinkingDartboard,
+    SleepingExperts,
     TreeExperts,
 )
+from hockeystick.learners.experts import RegretRelease
 from hockeystick.learners.lazy import Ball, MultiplicativeMeasure, ParallelEpochLearner, PointMeasure
+from hockeystick.mechanisms.streams.factorisations import square_root
 
 STATED_AT = 1e-5
 """The delta of the claims."""
@@ -153,6 +157,33 @@ def _others() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         experts,
         [("one expert's sensitivity", evolve(experts, scale=experts.scale / math.sqrt(4)), 4_000)],
     )
+    column = square_root(16, discount=0.9).sensitivity()  # a round's weight in all measurements together
+    forgetful = TreeExperts.of_zcdp(rounds=17, experts=4, rho=0.1, sums="square root", discount=0.9)
+    yield (
+        "tree-experts-discounted",
+        forgetful,
+        [
+            ("one expert's sensitivity", evolve(forgetful, scale=forgetful.scale / 2.0), 4_000),
+            ("sensitivity of one round", evolve(forgetful, scale=forgetful.scale / column), 32_000),
+        ],
+    )
+    mixing = Mixtures(evolve(experts, learning_rate=0.5))
+    yield (
+        "tree-experts-mixtures",
+        mixing,
+        [
+            ("one expert's sensitivity", Mixtures(evolve(mixing.learner, scale=experts.scale / 2.0)), 4_000),
+            ("mixtures of exact sums", Mixtures(mixing.learner, exact=True), 1_000),
+        ],
+    )
+    sleeping = SleepingExperts(rounds=17, experts=4, scale=4.0, learning_rate=4.0, sums="square root")
+    yield (
+        "sleeping-experts",
+        sleeping,
+        [("sensitivity of the losses alone", evolve(sleeping, scale=4.0 / math.sqrt(3.0)), 16_000)],
+    )
+    totals = RegretRelease(rounds=5, experts=3, sigma=4.0)
+    yield "regret-release", totals, [("one expert's sensitivity", evolve(totals, sigma=2.0), 4_000)]
     ftrl = PrivateFTRL.of_zcdp(rounds=17, domain=Ball(2, 1.0), lipschitz=2.0, rho=0.1)
     yield "private-ftrl", ftrl, [("gradients not clipped", evolve(ftrl, lipschitz=4.0), 8_000)]
     epochs = ParallelEpochLearner(rounds=60, experts=4, epoch=5, epsilon=0.25)

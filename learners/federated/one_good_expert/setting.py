@@ -19,7 +19,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, boolean, integer, one_of, real
 from hockeystick.learners.common import arguments
-from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.online_learner import EXACT_WEIGHTS, OnlineLearner
 from hockeystick.learners.federated.one_good_expert import plan
 from hockeystick.learners.federated.one_good_expert.losses import segment_sums
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
@@ -58,6 +58,8 @@ def _lazy_vectors(value: object) -> bool:
 @frozen(kw_only=True)
 class SVTSetting(OnlineLearner):
     """The parameters of :class:`FedSVT`, documented there, and the properties that follow from them alone."""
+
+    refuses = {"release_mixtures": EXACT_WEIGHTS}
 
     clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.rounds)

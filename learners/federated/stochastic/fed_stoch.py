@@ -81,6 +81,7 @@ class FedStoch(StochLearner):
     """
 
     refuses = {
+        "release_mixtures": "its points are mixtures of experts already; see release",
         **dict.fromkeys(
             ("start", "resume"), "clients read their own losses in a secret order; see server() and client()"
         ),

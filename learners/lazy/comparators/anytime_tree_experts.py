@@ -17,12 +17,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
+from scipy.special import softmax
 
 from hockeystick.accounting import AccountantGraph, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import as_array, integer, one_of
 from hockeystick.learners.common import arguments, noisy_sum_stream
-from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.prefix_sums import PADDING, ROUNDING, PublishedRuns, losses_sensitivity, plan
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
@@ -159,7 +160,8 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
         noise, coins = generator(rng).spawn(2)
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
         read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
-        return PublishedRuns(sums, self._actions_of(read, 0, Coins(np.zeros(1), coins, coins)))
+        drawn = Coins(np.zeros(1), coins, coins)
+        return PublishedRuns(sums, self._actions_of(self._padded(read, 0, drawn), 0, drawn))
 
     # --- one round at a time, and releases ---------------------------------------------------------------------------
 
@@ -190,12 +192,53 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
         blocks = self._blocks(losses)
         stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
         found, read = [np.array([stream.predict()])], 0
+        for rows in self._at_most(blocks):
+            read += len(rows)
+            found.append(stream._extend(rows))
+        return np.concatenate(found)[:read]
+
+    def release_mixtures(
+        self,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> PublishedMixtures:
+        """Returns the run of ``release`` with its noisy sums, and the distribution of each round's expert given them.
+
+        It costs what the experts cost; see ``TreeExperts.release_mixtures``.
+
+        Args:
+            losses, ledger, name, reads, noise: As for ``release``.
+
+        Raises:
+            HockeystickError: as for ``release``.
+        """
+        blocks = self._blocks(losses)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        sums = [np.zeros((0, self.experts))]
+        mixtures, experts, count = [stream.mixture()[None]], [np.array([stream.predict()])], 0
+        for rows in self._at_most(blocks):
+            _, added, read, drawn = next(stream._blocks([rows]))
+            sums.append(added)
+            mixtures.append(self._mixtures_of(read))
+            experts.append(drawn)
+            count += len(rows)
+        until = max(count, 1)
+        return PublishedMixtures(
+            np.concatenate(sums)[: until - 1], np.concatenate(mixtures)[:until], np.concatenate(experts)[:until]
+        )
+
+    def _at_most(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        """Yields blocks as long as they do not exceed the rounds."""
+        read = 0
         for rows in blocks:
             read += len(rows)
             if read > self.rounds:
                 raise InvalidDataError("losses", rows, f"exceed the {self.rounds} rounds", "cut them")
-            found.append(stream._extend(rows))
-        return np.concatenate(found)[:read]
+            yield rows
 
     def _blocks(self, losses: Any) -> Iterator[Any]:
         """Returns checked losses, a few rounds at a time; an array is checked here."""
@@ -235,17 +278,28 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
         """Returns the checked losses of round number ``at``, shape (experts,)."""
         return np.asarray(self._row("losses", losses, at)[0])
 
-    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
-        """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the noisy sums before the rounds ``first`` …, padded; for Hedge times its rates."""
         stop = first + sums.shape[-2]
         spreads = self._spreads(first, stop)
         # In units of the scale, whose square may be no float.
         missing = (spreads / self.scale) ** 2 - self.mechanism.unit_variances_between(first, stop)
         padding = self.scale * np.sqrt(np.maximum(missing, 0.0))
         read = sums + padding[:, None] * coins.normal.standard_normal(sums.shape)
-        if self.policy == "hedge":  # the least of sums minus Gumbel noise / η has the exponential weights
-            rates = noisy_sum_bounds.falling_rate(np.arange(first + 1, stop + 1), self.experts, spreads)
-            read = read - coins.gumbel.gumbel(size=sums.shape) / rates[:, None]
+        if self.policy == "hedge":
+            read = read * noisy_sum_bounds.falling_rate(np.arange(first + 1, stop + 1), self.experts, spreads)[:, None]
+        return np.asarray(read)
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
+        """Returns the law of each round's expert given what it reads, in its shape."""
+        if self.policy == "hedge":
+            return np.asarray(softmax(-read, axis=-1))
+        return np.asarray(np.arange(self.experts) == np.argmin(read, axis=-1)[..., None], dtype=np.float64)
+
+    def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
+        """Returns the experts, shape (..., n), from what their rounds read."""
+        if self.policy == "hedge":  # the least of exponents minus Gumbel noise has the exponential weights
+            read = read - coins.gumbel.gumbel(size=read.shape)
         return np.asarray(np.argmin(read, axis=-1), dtype=np.int64)
 
     # --- the noise of each round, and bounds -------------------------------------------------------------------------

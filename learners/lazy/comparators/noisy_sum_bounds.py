@@ -17,6 +17,11 @@ two rounds, and the leader's bound is M·(s_T + Σ 1/(4s_t)). Hedge's rate η_t 
 adds at most ln d·(1/η_{t+1} − 1/η_t), more noise at most min(η_{t+1}·(s²_{t+1} − s²_t)/2, M·(s_{t+1} − s_t)). So the
 bound is ln d/η_T + Σ min(η_t·(s²_t − s²_{t−1})/2, M·(s_t − s_{t−1})) + Σ min(η_t/8, M/(4s_t)), with s_0 = 0.
 
+*Discounted losses.* Let L_t = γ·L_(t−1) + ℓ_t for γ < 1, and let round t read γ·L_(t−1) + N. By concavity Φ(γ·L) ≥
+γ·Φ(L) + (1 − γ)·Φ(0), so ⟨∇Φ(γ·L_(t−1)), ℓ_t⟩ ≤ Φ(L_t) − γ·Φ(L_(t−1)) − (1 − γ)·Φ(0) + M/(4s). Multiplied by γ^(T−t)
+this telescopes to Φ(L_T) − Φ(0). So the same bounds hold for the discounted regret, whose round t counts γ^(T−t), with
+the sum of these weights, (1 − γ^T)/(1 − γ), in the place of T. For Ψ and below it is the same.
+
 *Hedge against adaptive losses:* at most ln d/η + η·T/8 + Σ tanh(η·s_t·M/2): noise of range r moves the law by at most
 tanh(η·r/4) in total variation, whatever the loss that follows, and E r ≤ 2·s·M.
 
@@ -48,12 +53,12 @@ def expected_maximum(count: int) -> float:
     return float(above - below + 1e-8)  # far more than the quadrature's error
 
 
-def leader(rounds: int, experts: int, spread: float) -> float:
+def leader(rounds: float, experts: int, spread: float) -> float:
     """Returns the bound of the noisy leader, whose noise has the standard deviation ``spread`` in every round."""
     return expected_maximum(experts) * (spread + rounds / (4.0 * spread))
 
 
-def hedge(rounds: int, experts: int, spread: float, rate: float) -> float:
+def hedge(rounds: float, experts: int, spread: float, rate: float) -> float:
     """Returns the bound of Hedge on noisy sums, for losses that are fixed in advance."""
     largest = expected_maximum(experts)
     start = min(rate * spread**2 / 2.0, spread * largest)
@@ -109,18 +114,18 @@ def falling_rate(rounds: Any, experts: int, spreads: Any) -> Any:
     return np.sqrt(math.log(experts) / (spreads**2 + rounds / 4.0))
 
 
-def adaptive_hedge(rounds: int, experts: int, spread: float, rate: float) -> float:
+def adaptive_hedge(rounds: float, experts: int, spread: float, rate: float) -> float:
     """Returns the bound of Hedge on noisy sums against adaptive losses, for noise of at most ``spread``."""
     moved = math.tanh(rate * spread * expected_maximum(experts) / 2.0)
     return math.log(experts) / rate + rate * rounds / 8.0 + rounds * moved
 
 
-def best_leader_spread(rounds: int, spread: float) -> float:
+def best_leader_spread(rounds: float, spread: float) -> float:
     """Returns the standard deviation from ``spread`` on at which the leader's bound is least."""
     return max(spread, math.sqrt(rounds) / 2.0)
 
 
-def best_rate(rounds: int, experts: int, spread: float) -> float:
+def best_rate(rounds: float, experts: int, spread: float) -> float:
     """Returns the rate at which Hedge's bound is least, for losses that are fixed in advance."""
     # The bound is the least of functions ln d/η + c·η + constant, so one of their minima is its own.
     slopes = {rounds / 8.0 + spread**2 / 2.0, rounds / 8.0} | ({spread**2 / 2.0} if spread else set())
@@ -128,7 +133,7 @@ def best_rate(rounds: int, experts: int, spread: float) -> float:
     return min(rates, key=lambda rate: hedge(rounds, experts, spread, rate))
 
 
-def best_adaptive_rate(rounds: int, experts: int, spread: float) -> float:
+def best_adaptive_rate(rounds: float, experts: int, spread: float) -> float:
     """Returns about the rate at which Hedge's bound against adaptive losses is least."""
     middle = 0.5 * math.log(8.0 * math.log(experts) / rounds)
     found = optimize.minimize_scalar(

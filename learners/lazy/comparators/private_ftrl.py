@@ -64,7 +64,10 @@ class PrivateFTRL(OnlineLearner):
         (16, 2)
     """
 
-    refuses = {"expected_regret": "the points' law has no closed form; simulate, and see losses_of()"}
+    refuses = {
+        "release_mixtures": "its actions are points of a domain, not draws from a mixture of experts",
+        "expected_regret": "the points' law has no closed form; simulate, and see losses_of()",
+    }
 
     rounds: int = field(converter=arguments.two_rounds)
     domain: Domain = field(converter=convex_losses.checked_domain)
@@ -211,9 +214,16 @@ class PrivateFTRL(OnlineLearner):
         gradient: FloatArray = array(f"gradient[{at}]", given, shape=(self._entries,), data=True)
         return np.asarray(scaled_down(gradient[None], self.lipschitz)[0])
 
-    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the noisy sums."""
+        return sums
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+    def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> FloatArray:
         """Returns the points after the noisy sums, shape (n, d)."""
-        return self._leader(sums)
+        return self._leader(read)
 
     # --- utility -----------------------------------------------------------------------------------------------------
 

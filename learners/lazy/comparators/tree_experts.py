@@ -12,18 +12,18 @@ their places).
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from attrs import evolve, field, frozen
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, softmax
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import one_of, real
 from hockeystick.learners.common import arguments, noisy_sum_stream
-from hockeystick.learners.common.noisy_sum_stream import Coins
+from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.prefix_sums import (
     PrefixSums,
@@ -39,12 +39,15 @@ from hockeystick.learners.common.prefix_sums import (
     variances_between,
 )
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.experts import quantile_regret
 from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
 from hockeystick.learners.experts.expert_losses import TakesLosses
+from hockeystick.learners.experts.quantile_regret import Plays, RegretReport
 from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.mechanisms.contract.arguments import generator, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.streams.factor_encoders import check_discount, discounted
 
 Policy = Literal["best", "leader", "hedge", "adaptive hedge", "bare leader"]
 
@@ -79,6 +82,9 @@ class TreeExperts(TakesLosses, OnlineLearner):
             no padding. It has no privacy cost, steadies the leader, and the bound against oblivious losses needs it.
         learning_rate: η > 0, per unit of loss: draw each expert from weights exp(-η * noisy sum) (Hedge); None to
             follow the leader.
+        discount: γ in (0, 1]; below 1 losses count with γ^age, and the regret with γ^(T - t) in round t, so that the
+            learner follows changes. A person's cost is then bounded for every number of rounds. It needs sums other
+            than "tree".
         perturbation: Standard deviation of a normal variate per expert, drawn once and added to all sums. It
             stabilises the leader as ``spread`` does, without a proved bound, and has no privacy cost.
         clip: Clip losses to [0, 1], infinite ones too, instead of refusing those outside; NaN is always refused.
@@ -103,10 +109,12 @@ class TreeExperts(TakesLosses, OnlineLearner):
     sums: Sums = field(default="tree", converter=checked_sums)
     spread: float | None = field(default=None, converter=_spread)
     learning_rate: float | None = field(default=None, converter=_rate)
+    discount: float = field(default=1.0, converter=check_discount)
     perturbation: float = field(default=0.0, converter=_perturbation)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
+        _ = self.mechanism  # refuses discounted sums in a tree
         if self.spread is not None:
             if self.perturbation:
                 raise InvalidArgumentError(
@@ -129,6 +137,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
         group: int = 1,
         sums: Sums = "tree",
         policy: Policy | None = None,
+        discount: float = 1.0,
         perturbation: float = 0.0,
         clip: bool = False,
     ) -> "TreeExperts":
@@ -140,7 +149,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
             epsilon: Target, > 0.
             delta: The δ of the target, in (0, 1).
             group: The target holds for so many people together, or for a user who contributes so many rounds.
-            sums, clip: As for the learner.
+            sums, discount, clip: As for the learner.
             policy: "leader" or "hedge", with the spread and the rate of least regret bound against oblivious losses;
                 "best" for the one of the lesser bound; "adaptive hedge" for the rate of least bound against adaptive
                 losses; "bare leader" for no padding, which has no bound. By default the best, or the bare leader if
@@ -148,8 +157,17 @@ class TreeExperts(TakesLosses, OnlineLearner):
             perturbation: As for the learner; above 0 only for the bare leader.
         """
         distance = losses_sensitivity(arguments.experts(experts))
-        scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta, group)
-        bare = cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation, clip=clip)
+        kept = check_discount(discount)
+        scale = calibrated_scale(sums, arguments.two_rounds(rounds), distance, epsilon, delta, group, kept)
+        bare = cls(
+            rounds=rounds,
+            experts=experts,
+            scale=scale,
+            sums=sums,
+            discount=kept,
+            perturbation=perturbation,
+            clip=clip,
+        )
         if policy is None:
             policy = "bare leader" if bare.perturbation else "best"
         return bare.following(policy)
@@ -160,10 +178,10 @@ class TreeExperts(TakesLosses, OnlineLearner):
         policy = one_of("policy", policy, "best", "leader", "hedge", "adaptive hedge", "bare leader")
         if policy == "bare leader":
             return bare
-        shape, least = (self.rounds, self.experts), bare._least_spread()
+        shape, least = (self.effective_rounds, self.experts), bare._least_spread()
         if policy == "adaptive hedge":
             return evolve(bare, learning_rate=noisy_sum_bounds.best_adaptive_rate(*shape, least))
-        leader = evolve(bare, spread=noisy_sum_bounds.best_leader_spread(self.rounds, least))
+        leader = evolve(bare, spread=noisy_sum_bounds.best_leader_spread(shape[0], least))
         hedge = evolve(bare, spread=least, learning_rate=noisy_sum_bounds.best_rate(*shape, least))
         if policy == "best":
             return min(leader, hedge, key=lambda learner: learner.regret_bound())
@@ -171,16 +189,31 @@ class TreeExperts(TakesLosses, OnlineLearner):
 
     @classmethod
     def of_zcdp(
-        cls, *, rounds: int, experts: int, rho: float, sums: Sums = "tree", perturbation: float = 0.0
+        cls,
+        *,
+        rounds: int,
+        experts: int,
+        rho: float,
+        sums: Sums = "tree",
+        discount: float = 1.0,
+        perturbation: float = 0.0,
     ) -> "TreeExperts":
         """Returns the learner that is ρ-zCDP."""
-        scale = scale_of_zcdp(sums, arguments.two_rounds(rounds), losses_sensitivity(arguments.experts(experts)), rho)
-        return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, perturbation=perturbation)
+        distance, kept = losses_sensitivity(arguments.experts(experts)), check_discount(discount)
+        scale = scale_of_zcdp(sums, arguments.two_rounds(rounds), distance, rho, kept)
+        return cls(rounds=rounds, experts=experts, scale=scale, sums=sums, discount=kept, perturbation=perturbation)
 
     @property
     def mechanism(self) -> PrefixSums:
         """The prefix sums of the first T - 1 rounds; replacing a person's losses moves them by up to sqrt(d) in L2."""
-        return mechanism_of(self.sums, self.rounds, self.scale, losses_sensitivity(self.experts))
+        return mechanism_of(self.sums, self.rounds, self.scale, losses_sensitivity(self.experts), self.discount)
+
+    @property
+    def effective_rounds(self) -> float:
+        """The sum of the weights of all rounds: T, or (1 - γ^T)/(1 - γ)."""
+        if self.discount == 1.0:
+            return float(self.rounds)
+        return -math.expm1(self.rounds * math.log(self.discount)) / (1.0 - self.discount)
 
     def graph(self) -> AccountantGraph:
         """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing."""
@@ -205,8 +238,8 @@ class TreeExperts(TakesLosses, OnlineLearner):
         noise, coins = generator(rng).spawn(2)
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
         shift = self.perturbation * coins.standard_normal((len(sums), 1, self.experts))
-        read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1) + shift
-        return PublishedRuns(sums, self._actions_of(read, 0, Coins(shift, coins, coins)))
+        before, drawn = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1) + shift, Coins(shift, coins, coins)
+        return PublishedRuns(sums, self._actions_of(self._padded(before, 0, drawn), 0, drawn))
 
     def run(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike], rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Returns the expert of each round of one simulated run, shape (rounds,): seeded, so not a private release.
@@ -242,11 +275,45 @@ class TreeExperts(TakesLosses, OnlineLearner):
             HockeystickError: the ledger refuses.
         """
         rows = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
-        if self.sums == "square root":  # whose running state is as long as the stream
-            rows = iter([np.concatenate([np.array(block) for block in rows])])
         stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found: npt.NDArray[np.int64] = noisy_sum_stream.played(stream, rows)
+        found: npt.NDArray[np.int64] = noisy_sum_stream.played(stream, self._blocks(rows))
         return found
+
+    def release_mixtures(
+        self,
+        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
+        *,
+        ledger: AnyLedger | None = None,
+        name: str | None = None,
+        reads: Iterable[str] | None = None,
+        noise: Noise | None = None,
+    ) -> PublishedMixtures:
+        """Returns the run of ``release`` with its noisy sums, and the distribution of each round's expert given them.
+
+        The mixtures are post-processing of the sums, so that everything together costs what the experts cost. Those of
+        Hedge are exponential weights; that of a leader is a point mass. Memory: three arrays as long as the stream.
+
+        Args:
+            losses, ledger, name, reads, noise: As for ``release``.
+
+        Raises:
+            HockeystickError: as for ``release``.
+
+        Example:
+            >>> learner = TreeExperts.calibrated(rounds=4, experts=2, epsilon=2.0, delta=1e-6, policy="adaptive hedge")
+            >>> run = learner.release_mixtures([[0.0, 1.0]] * 4, noise=SimulationNoise(1))
+            >>> run.mixtures.round(2).tolist(), run.sums.shape, run.actions.shape
+            ([[0.5, 0.5], [0.56, 0.44], [0.83, 0.17], [0.98, 0.02]], (3, 2), (4,))
+        """
+        rows = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
+        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
+        return noisy_sum_stream.played_mixtures(stream, self._blocks(rows))
+
+    def _blocks(self, rows: Iterator[Any]) -> Iterator[Any]:
+        """Returns the blocks in which a run reads checked rows."""
+        if self.sums != "square root":
+            return rows
+        return iter([np.concatenate([np.array(block) for block in rows])])  # its running state is as long as the stream
 
     @property
     def _shift_scale(self) -> float:
@@ -261,14 +328,25 @@ class TreeExperts(TakesLosses, OnlineLearner):
         """Returns the checked losses of round number ``at``, shape (experts,)."""
         return np.asarray(self._row("losses", losses, at)[0])
 
-    def _actions_of(self, sums: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
-        """Returns the experts of the rounds ``first`` …, shape (..., n), from the noisy sums before them."""
-        read = sums
-        if self.spread is not None:
-            missing = self.spread**2 - variances_between(self.mechanism, first, first + sums.shape[-2])
-            read = read + np.sqrt(np.maximum(missing, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the noisy sums before the rounds ``first`` …, once more discounted, and padded to the spread."""
+        read = sums if self.discount == 1.0 else self.discount * sums
+        if self.spread is None:
+            return read
+        own = self.discount**2 * variances_between(self.mechanism, first, first + sums.shape[-2])
+        padding = np.sqrt(np.maximum(self.spread**2 - own, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
+        return np.asarray(read + padding)
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
+        """Returns the law of each round's expert given what it reads, in its shape."""
+        if self.learning_rate is None:
+            return np.asarray(np.arange(self.experts) == np.argmin(read, axis=-1)[..., None], dtype=np.float64)
+        return np.asarray(softmax(-self.learning_rate * read, axis=-1))
+
+    def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
+        """Returns the experts, shape (..., n), from what their rounds read."""
         if self.learning_rate is not None:  # the least of sums minus Gumbel noise / η has the exponential weights
-            read = read - coins.gumbel.gumbel(size=sums.shape) / self.learning_rate
+            read = read - coins.gumbel.gumbel(size=read.shape) / self.learning_rate
         return np.asarray(np.argmin(read, axis=-1), dtype=np.int64)
 
     # --- exact laws, and bounds --------------------------------------------------------------------------------------
@@ -290,11 +368,16 @@ class TreeExperts(TakesLosses, OnlineLearner):
         return np.concatenate([law for _, law in self._laws(losses)])
 
     def expected_regret(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> float:
-        """Returns the exact expected regret against the best single expert; losses are read in blocks."""
+        """Returns the exact expected regret against the best single expert; losses are read in blocks.
+
+        With a discount γ both losses of round t count with γ^(T - t).
+        """
         lost, totals = 0.0, np.zeros(self.experts)
         for rows, law in self._laws(losses):
-            lost += float(np.einsum("td,td->", law, rows))
-            totals += rows.sum(axis=0)
+            weights = self.discount ** np.arange(len(rows) - 1.0, -1.0, -1.0)
+            kept = self.discount ** len(rows)
+            lost = kept * lost + float(np.einsum("t,td,td->", weights, law, rows))
+            totals = kept * totals + weights @ rows
         return lost - float(totals.min())
 
     def _laws(self, losses: object) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -307,11 +390,12 @@ class TreeExperts(TakesLosses, OnlineLearner):
         step, before, first = max(1, _CELLS // (z.size * self.experts)), np.zeros(self.experts), 0
         for block in exact_batch_sums(losses, rounds=self.rounds, experts=self.experts, clip=self.clip):
             for rows in np.split(block, range(step, len(block), step)):
-                totals = before + np.cumsum(rows, axis=0) - rows
+                after = discounted(rows, self.discount, before)
+                totals = np.concatenate([before[None], after[:-1]]) * self.discount
                 spread = np.full(len(rows), self.spread)
                 if self.spread is None:
                     own = variances_between(self.mechanism, first, first + len(rows))
-                    spread = np.sqrt(own + self.perturbation**2)
+                    spread = self.discount * np.sqrt(own + self.perturbation**2)
                 still = spread == 0.0  # in round 0 alone, where expert 0 leads
                 lead = (totals - totals.min(axis=1, keepdims=True)) / np.where(still, 1.0, spread)[:, None]
                 gap = z[None, :, None] - lead[:, None, :]  # for a leader at z, relative to the best expert's mean
@@ -320,12 +404,19 @@ class TreeExperts(TakesLosses, OnlineLearner):
                 law = density.sum(axis=1) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
                 law[still] = np.arange(self.experts) == 0
                 yield rows, law
-                before, first = before + rows.sum(axis=0), first + len(rows)
+                before, first = after[-1], first + len(rows)
 
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the expected regret; see ``noisy_sum_bounds`` for the formulas and their proofs.
 
         A release rounds losses to a grid, which costs at most its step per round; the bound includes that.
+
+        It holds for the drawn experts and for the mixtures, whose loss in a round is the mean over the mixture. Against
+        adaptive losses each round's losses may depend on everything published before them, the round's own mixture
+        included, but not on the expert that is drawn from it.
+
+        With a discount γ < 1 it bounds the expected sum of γ^(T - t) times the regret of round t, and T in the formulas
+        is the sum of these weights.
 
         Args:
             adversary: "oblivious" or "stochastic", or "adaptive" for Hedge.
@@ -334,9 +425,9 @@ class TreeExperts(TakesLosses, OnlineLearner):
             InvalidArgumentError: there is no bound: of a leader without a spread, or against adaptive losses.
         """
         checked, spread, rate = checked_adversary(adversary), self.spread, self.learning_rate
-        shape, found = (self.rounds, self.experts), []
+        shape, found = (self.effective_rounds, self.experts), []
         if rate is not None:
-            most = spread or math.hypot(self._least_spread(), self.perturbation)
+            most = spread or math.hypot(self._least_spread(), self.discount * self.perturbation)
             found.append(noisy_sum_bounds.adaptive_hedge(*shape, most, rate))
         if checked != "adaptive" and spread is not None:
             bound = noisy_sum_bounds.leader(*shape, spread)
@@ -347,8 +438,50 @@ class TreeExperts(TakesLosses, OnlineLearner):
                     "adversary", checked, "may trap a leader in every round", 'use policy="adaptive hedge"'
                 )
             raise InvalidArgumentError("spread", spread, "leaves the leader without a bound", 'use policy="leader"')
-        rounding = self.rounds * self.mechanism.rounding(self.experts)
-        return RegretBound(min(found) + rounding, most=self.rounds, adversary=checked)
+        rounding = self.effective_rounds * self.mechanism.rounding(self.experts)
+        return RegretBound(min(found) + rounding, most=self.effective_rounds, adversary=checked)
+
+    def regret_report(
+        self,
+        run: PublishedMixtures,
+        *,
+        quantiles: Iterable[float] = (0.0, 0.1, 0.5),
+        confidence: float = 0.95,
+        plays: Plays = "experts",
+    ) -> RegretReport:
+        """Returns the regret of a finished run against quantiles of the experts, with bands that hold together.
+
+        It reads what the release published, and costs nothing. ``RegretRelease`` is sharper, for a further charge.
+
+        Args:
+            run: From ``release_mixtures`` of this learner.
+            quantiles: In [0, 1], 0 for the best expert; see ``quantile_regret``.
+            confidence: The probability, over the noise and the draws, with which all bands hold.
+            plays: Report on the drawn "experts", whose draws the losses of their round must ignore, or on the
+                "mixtures", for any losses.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or a run of another shape.
+        """
+        if self.discount != 1.0:
+            raise InvalidArgumentError(
+                "discount", self.discount, "weights rounds, and a report counts all alike", "use a learner without one"
+            )
+        failure = quantile_regret.checked_confidence(confidence)
+        halves = 2.0 if self.learning_rate is not None and plays == "experts" else 1.0
+        errs = self.mechanism.accuracy(failure / halves, entries=self.experts)
+        # A release rounds losses, and its noise, to a grid: each sum is off by less than two steps per round.
+        errs += 2.0 * self.rounds * self.mechanism.rounding(self.experts)
+        return quantile_regret.reported(
+            quantile_regret.checked_run(run, self.rounds, self.experts),
+            errs=errs,
+            failure=failure / halves,
+            rate=self.learning_rate,
+            quantiles=quantiles,
+            confidence=confidence,
+            plays=plays,
+        )
 
     def _least_spread(self) -> float:
-        return least_spread(self.mechanism)
+        # The round-off of both products is within 2^-52.
+        return self.discount * least_spread(self.mechanism) * (1.0 + 2.0**-51)

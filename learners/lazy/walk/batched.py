@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.online_learner import EXACT_WEIGHTS, OnlineLearner
 
 
 class Batched(OnlineLearner):
@@ -15,6 +15,7 @@ class Batched(OnlineLearner):
     """
 
     __slots__ = ()
+    refuses = {"release_mixtures": EXACT_WEIGHTS}
 
     rounds: int
     batch: int

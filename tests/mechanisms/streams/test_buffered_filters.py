@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import special
 
 from hockeystick.accounting import Gaussian, InvalidArgumentError, matrix_sensitivity
 from hockeystick.accounting.arrays import FloatArray
@@ -173,3 +174,40 @@ def test_the_banded_inverse_has_a_banded_inverse(n: int, band: int) -> None:
 def test_bad_buffers_are_refused(decays: tuple[float, ...], weights: tuple[float, ...], message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         BufferedToeplitz(10, decays, weights)
+
+
+def test_discounted_sums_are_those_of_the_dense_matrices() -> None:
+    discount, steps = 0.8, 30
+    f = BufferedToeplitz(steps, (0.9 * discount, 0.4 * discount), (0.2 * discount, 0.3 * discount), discount=discount)
+    age = np.subtract.outer(np.arange(steps), np.arange(steps))
+    sums = np.tril(discount ** np.maximum(age, 0))
+    decoder, x = sums @ np.linalg.inv(f.matrix()), np.random.default_rng(1).normal(size=(steps, 2))
+    plain = BufferedToeplitz(steps, (0.9, 0.4), (0.2, 0.3))
+    assert f.coefficients() == pytest.approx(plain.coefficients() * discount ** np.arange(steps), abs=1e-8)
+    assert f.variances() == pytest.approx((decoder**2).sum(axis=1))
+    np.testing.assert_allclose(f.apply(x), sums @ x)
+    np.testing.assert_allclose(f.decode(x[None])[0], decoder @ x)
+    np.testing.assert_allclose(
+        f.projected(x, x[None] + 1.0), [np.sum((sums @ x) * (np.linalg.inv(decoder @ decoder.T) @ (x + 1.0)))]
+    )
+    mechanism = MatrixMechanism(f, 1e-9)
+    stream = mechanism.stream((2,), noise=SimulationNoise(1))
+    for found in (np.array([stream.add(row) for row in x]), mechanism.release(x, noise=SimulationNoise(1))):
+        np.testing.assert_allclose(found, sums @ x, atol=1e-6)
+
+
+@pytest.mark.statistical
+def test_discounted_buffers_are_about_as_good_as_the_root() -> None:
+    """Whose largest error is 2 K(γ²)/π, within the rounding of its coefficients; it grows without a discount."""
+    root = factorisations.square_root(5000, discount=0.97)
+    assert root.max_error() == pytest.approx(2 * special.ellipk(0.97**2) / math.pi, rel=1e-4)
+    assert len(root.coefficients) < 400
+    assert factorisations.square_root(5000).max_error() > 1.5 * root.max_error()
+    assert factorisations.blt(5000, 2, discount=0.97).max_error() < 1.05 * root.max_error()
+
+
+@pytest.mark.parametrize("discount", [0.0, 1.5, math.nan, "a"])
+def test_bad_discounts_are_refused(discount: float) -> None:
+    for call in (factorisations.square_root, lambda steps, discount: factorisations.blt(steps, 1, discount=discount)):
+        with pytest.raises(InvalidArgumentError, match="discount"):
+            call(5, discount=discount)

@@ -28,6 +28,9 @@ FILTERS = [
     Toeplitz(6, (1.0, -0.5, 2.0)),
     square_root(80),
     square_root(80, workload="stream"),
+    square_root(9, discount=0.7),
+    square_root(80, discount=0.95),
+    Toeplitz(6, (1.0, -0.5, 2.0), discount=0.5),
 ]
 
 
@@ -36,7 +39,10 @@ def prefix_matrix(steps: int) -> FloatArray:
 
 
 def workload(f: Toeplitz) -> FloatArray:
-    return prefix_matrix(f.steps) if f.workload == "prefix_sums" else np.eye(f.steps)
+    if f.workload == "stream":
+        return np.eye(f.steps)
+    age = np.subtract.outer(np.arange(f.steps), np.arange(f.steps))
+    return prefix_matrix(f.steps) * f.discount ** np.maximum(age, 0)
 
 
 def largest_move(c: FloatArray, count: int, gap: int) -> float:

@@ -1,5 +1,6 @@
 """Tests of the regret bounds on noisy sums, against the worst stream of two experts by dynamic programming."""
 
+import itertools
 import math
 from typing import Any
 
@@ -56,6 +57,43 @@ def test_a_leader_with_too_little_noise_exceeds_the_bound_of_more():
     """The planted mistake: the bound at a larger spread than the noise has."""
     worst = worst_regret(400, lambda gap: stats.norm.cdf(-gap / (0.1 * math.sqrt(2))))
     assert worst > bounds.leader(400, 2, 10.0)
+
+
+def worst_discounted_regret(rounds, discount, leads):
+    """As ``worst_regret`` over all 2^rounds streams, with weights discount^age; ``leads`` maps the discounted gap."""
+    steps = np.array(list(itertools.product([-1.0, 1.0], repeat=rounds)))  # of the gap of losses, expert 2 - expert 1
+    gap, own = np.zeros((2, len(steps)))
+    for step in steps.T:
+        own = discount * own + (1.0 - leads(-discount * gap)) * step  # the excess over expert 1
+        gap = discount * gap + step
+    return float((own - np.minimum(gap, 0.0)).max())
+
+
+@pytest.mark.parametrize("discount", [0.5, 0.9])
+@pytest.mark.parametrize("spread", [0.3, 1.0, 2.5])
+def test_no_stream_beats_the_discounted_bounds(discount, spread):
+    weight, z = (1 - discount**11) / (1 - discount), np.polynomial.hermite_e.hermegauss(40)
+    rate = bounds.best_rate(weight, 2, spread)
+
+    def leader(gap):
+        return stats.norm.cdf(-gap / (spread * math.sqrt(2)))
+
+    def hedge(gap):
+        return (1.0 / (1.0 + np.exp(rate * (gap[:, None] + spread * math.sqrt(2) * z[0])))) @ (z[1] / z[1].sum())
+
+    worst = worst_discounted_regret(11, discount, leader)
+    assert 0.4 * bounds.leader(weight, 2, spread) < worst <= bounds.leader(weight, 2, spread)
+    assert worst > bounds.leader(weight / 3, 2, spread) or spread > 1  # the planted mistake: too few rounds
+    worst = worst_discounted_regret(11, discount, hedge)
+    assert 0.3 * bounds.hedge(weight, 2, spread, rate) < worst <= bounds.hedge(weight, 2, spread, rate)
+    assert worst <= bounds.adaptive_hedge(weight, 2, spread, rate)
+
+
+def test_the_worst_stream_without_a_discount_is_that_of_dynamic_programming():
+    def leads(gap):
+        return stats.norm.cdf(-gap / math.sqrt(2))
+
+    assert worst_discounted_regret(10, 1.0, leads) == pytest.approx(worst_regret(10, leads))
 
 
 @pytest.mark.parametrize("count", [2, 3, 10, 1000, 10**9])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from divergences import gaussian_delta
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from hockeystick import accounting
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError, Ledger
@@ -229,6 +230,79 @@ def test_release_is_recorded() -> None:
     ftrl.release(
         LinearLosses(np.zeros((5, 3))), ledger=Ledger(ftrl.graph()), name="prefix sums", noise=SimulationNoise(1)
     )
+
+
+# --- discounts -------------------------------------------------------------------------------------------------------
+
+
+def forgetful(**given: Any) -> TreeExperts:
+    return TreeExperts(**{"rounds": 40, "experts": 2, "scale": 1.5, "sums": "square root", "discount": 0.8, **given})
+
+
+def test_a_person_costs_the_same_in_every_horizon() -> None:
+    """Σ c_k² = 2 K(γ²)/π, as all but 1e-5 of it is in the first 400 coefficients; without a discount it grows."""
+    short, long = (forgetful(rounds=n, discount=0.95) for n in (400, 20_000))
+    rho = short.event().zcdp_rho()
+    assert long.event().zcdp_rho() == pytest.approx(rho, rel=1e-9)
+    assert rho == pytest.approx(special.ellipk(0.95**2) * 2 / math.pi * 2 / (2 * 1.5**2), rel=1e-4)
+    assert long.following("hedge").regret_bound() == pytest.approx(short.following("hedge").regret_bound(), rel=1e-4)
+    grows = [forgetful(rounds=n, discount=1.0).event().zcdp_rho() for n in (400, 20_000)]
+    assert grows[1] > 1.2 * grows[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("given", [{}, {"perturbation": 2.0}, {"spread": 4.0}, {"spread": 4.0, "sums": "buffered"}])
+def test_two_experts_with_a_discount_in_closed_form(given: dict[str, Any]) -> None:
+    """P(the first leads) = Phi(γ (D_2 - D_1) / sqrt(2 var)), and the regret sums γ^(T - t) times the rounds'."""
+    learner, losses = forgetful(**given), np.random.default_rng(8).random((40, 2))
+    gap, gaps = 0.0, []
+    for first, second in losses:
+        gaps.append(0.8 * gap)
+        gap = 0.8 * gap + second - first
+    own = 0.8**2 * (np.append(0.0, learner.mechanism.variances()) + learner.perturbation**2)
+    spread = np.sqrt(2 * (own if learner.spread is None else np.full(40, learner.spread**2)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        law = np.where(spread > 0, stats.norm.cdf(np.array(gaps) / spread), 1.0)
+    np.testing.assert_allclose(learner.marginals(losses)[:, 0], law, atol=1e-10)
+    weights = 0.8 ** np.arange(39.0, -1.0, -1.0)
+    lost = weights @ (law * losses[:, 0] + (1 - law) * losses[:, 1])
+    assert learner.expected_regret(losses) == pytest.approx(lost - (weights @ losses).min())
+    assert learner.expected_regret(iter(np.split(losses, [7, 8]))) == pytest.approx(lost - (weights @ losses).min())
+    seen = learner.simulate(losses, np.random.default_rng(9), 4000).actions
+    for t in (1, 5, 39):
+        assert abs((seen[:, t] == 0).mean() - law[t]) < 6 * math.sqrt(0.25 / 4000)
+
+
+@pytest.mark.statistical
+def test_a_discount_follows_a_change() -> None:
+    """The first expert is good for 300 rounds, then the second; at the end only the discounted learner knows."""
+    losses = np.tile([0.0, 1.0], (360, 1))
+    losses[300:] = [1.0, 0.0]
+    goal: dict[str, Any] = {"rounds": 360, "experts": 2, "epsilon": 1.0, "delta": 1e-6, "sums": "square root"}
+    one, other = (TreeExperts.calibrated(**goal, discount=g) for g in (0.95, 1.0))
+    assert one.effective_rounds == pytest.approx(20.0)
+    assert one.marginals(losses)[-1, 1] > 0.8 > 0.05 > other.marginals(losses)[-1, 1]
+    assert one.expected_regret(losses) <= one.regret_bound() < 0.9 * one.effective_rounds
+    assert one.guarantee().epsilon(1e-6).upper <= 1.0
+
+
+@pytest.mark.parametrize("discount", [0.0, 1.1, -0.5, math.nan, "a", None])
+def test_bad_discounts_are_refused(discount: Any) -> None:
+    for call in (forgetful, functools.partial(TreeExperts.of_zcdp, rounds=5, experts=2, rho=0.1, sums="buffered")):
+        with pytest.raises(InvalidArgumentError, match="discount"):
+            call(discount=discount)
+
+
+def test_a_tree_has_no_discount_and_a_report_neither() -> None:
+    goal: dict[str, Any] = {"rounds": 5, "experts": 2, "epsilon": 1.0, "delta": 1e-6, "discount": 0.9}
+    for call in (
+        lambda: forgetful(sums="tree"),
+        lambda: TreeExperts.calibrated(**goal),
+        lambda: TreeExperts.of_zcdp(rounds=5, experts=2, rho=0.1, discount=0.9),
+        lambda: forgetful().regret_report(forgetful().release_mixtures(np.zeros((40, 2)), noise=SimulationNoise(1))),
+    ):
+        with pytest.raises(InvalidArgumentError, match="discount"):
+            call()
 
 
 # --- regret ----------------------------------------------------------------------------------------------------------
