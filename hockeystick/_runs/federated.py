@@ -43,6 +43,7 @@ ADVERSARIES = ("zero-expert", "coins", "gap", "classes", "shared", "packing")
 """Names of built-in losses; see :func:`stream`."""
 
 _BLOCK = 256
+_ONE = "the printed claims are about one loss"
 _GAP = 0.1
 _NOTES = {
     ThreatModel.OUTPUT: "the adversary sees the actions of all clients",
@@ -156,6 +157,7 @@ def svt_learner(
     *,
     epsilon: float,
     delta: float,
+    group: int,
     period: int,
     best_loss: float,
     rho: float,
@@ -169,6 +171,7 @@ def svt_learner(
         experts=d,
         epsilon=epsilon,
         delta=delta,
+        group=group,
         period=period,
         best_loss=best_loss,
         rho=rho,
@@ -182,6 +185,7 @@ def stoch_learner(
     model: ThreatModel,
     epsilon: float,
     delta: float,
+    group: int,
     noise: Noise,
     trees: int | None,
     known_order: bool,
@@ -194,6 +198,7 @@ def stoch_learner(
         experts=d,
         epsilon=epsilon,
         delta=delta,
+        group=group,
         view=model,
         trees=trees,
         noise=noise,
@@ -207,11 +212,21 @@ Played = tuple[dict[str, Any], npt.NDArray[Any]]
 """The entries of a run, and what is played: the expert of each round, or the mixture of each phase."""
 
 
-def plan_content(learner: FedSVT | FedStoch, model: ThreatModel, *, epsilon: float, delta: float) -> dict[str, Any]:
-    """Returns the entries of a plan."""
+def plan_content(
+    learner: FedSVT | FedStoch, model: ThreatModel, *, epsilon: float, delta: float, group: int
+) -> dict[str, Any]:
+    """Returns the entries of a plan for a group of losses, with the ε of a client, all its losses together."""
     if isinstance(learner, FedSVT):
-        return _svt_content(learner, model, epsilon, delta)
-    return _stoch_content(learner, model, epsilon, delta)
+        content = _svt_content(learner, model, epsilon, delta, group)
+    else:
+        content = _stoch_content(learner, model, epsilon, delta, group)
+    client = learner.guarantee(model, group=max(1, learner.client_losses)).epsilon(delta).upper
+    return {
+        **content,
+        "group": group,
+        "client_losses": learner.client_losses,
+        "epsilon_client": client if math.isfinite(client) else None,
+    }
 
 
 def play(learner: FedSVT | FedStoch, losses: FederatedLosses, seed: int, progress: Progress) -> Played:
@@ -249,7 +264,7 @@ def release(
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def _svt_content(learner: FedSVT, model: ThreatModel, epsilon: float, delta: float) -> dict[str, Any]:
+def _svt_content(learner: FedSVT, model: ThreatModel, epsilon: float, delta: float, group: int) -> dict[str, Any]:
     """Returns the entries of a plan of Fed-SVT."""
     printed = printed_cost(
         delta,
@@ -271,17 +286,27 @@ def _svt_content(learner: FedSVT, model: ThreatModel, epsilon: float, delta: flo
     shape = (learner.clients, learner.rounds, learner.experts)
     return {
         "learner": "fed-svt",
-        **_accounted(learner.guarantee(model), model, shape, epsilon, delta, printed, None),
+        **_accounted(
+            learner.guarantee(model, group=group),
+            model,
+            shape,
+            epsilon,
+            delta,
+            printed if group == 1 else None,
+            None if group == 1 else _ONE,
+        ),
         "parameters": parameters,
     }
 
 
-def _stoch_content(learner: FedStoch, model: ThreatModel, epsilon: float, delta: float) -> dict[str, Any]:
+def _stoch_content(learner: FedStoch, model: ThreatModel, epsilon: float, delta: float, group: int) -> dict[str, Any]:
     """Returns the entries of a plan of Fed-DP-OPE-Stoch."""
     setting = learner.setting
-    printed, reason = None, None
+    printed, reason = None, None if group == 1 else _ONE
     phases = [phase for phase in setting.phases if phase is not None]
-    if setting.noise != "laplace":
+    if reason is not None:
+        pass
+    elif setting.noise != "laplace":
         reason = "the printed theorems are about Laplace noise"
     elif setting.where == "server" and delta > 0.0:
         reason = "the printed theorem about noise at the server has no delta"
@@ -301,10 +326,9 @@ def _stoch_content(learner: FedStoch, model: ThreatModel, epsilon: float, delta:
         "last_scale": phases[-1].scales[-1] if phases else None,
     }
     shape = (setting.clients, learner.rounds, learner.experts)
-    guarantee = learner.graph().guarantee(view=model.value)
     return {
         "learner": "fed-stoch",
-        **_accounted(guarantee, model, shape, epsilon, delta, printed, reason),
+        **_accounted(learner.guarantee(model, group=group), model, shape, epsilon, delta, printed, reason),
         "parameters": parameters,
     }
 

@@ -41,6 +41,7 @@ _shared = together(
     option("--rounds T", Count(1), "The number of rounds."),
     option("--experts D", Count(2), "The number of experts."),
     target_options(),
+    option("--group K", Count(1), "Protect K losses together, of any clients and rounds.", default=1),
     option(
         "--adversary NAME", click.STRING, "Run on built-in losses: zero-expert, coins, gap, classes, shared or packing."
     ),
@@ -135,13 +136,17 @@ def fed_stoch(**given: Any) -> int:
 def _svt(given: Given, shape: _Shape, model: ThreatModel) -> Any:
     from hockeystick._runs.federated import svt_learner
 
-    return svt_learner(shape, **picked(given, "epsilon", "delta", "period", "best_loss", "rho", "lazy_vectors"))
+    return svt_learner(
+        shape, **picked(given, "epsilon", "delta", "group", "period", "best_loss", "rho", "lazy_vectors")
+    )
 
 
 def _stoch(given: Given, shape: _Shape, model: ThreatModel) -> Any:
     from hockeystick._runs.federated import stoch_learner
 
-    return stoch_learner(shape, model=model, **picked(given, "epsilon", "delta", "noise", "trees", "known_order"))
+    return stoch_learner(
+        shape, model=model, **picked(given, "epsilon", "delta", "group", "noise", "trees", "known_order")
+    )
 
 
 def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) -> int:
@@ -159,7 +164,7 @@ def _end(given: Given, calibrated: Callable[[Given, _Shape, ThreatModel], Any]) 
         ledger = opened(given["ledger"])
         progress("calibrating")
         learner = calibrated(given, tuple(sizes.values()) if losses is None else losses.shape, model)
-        content = federated.plan_content(learner, model, **picked(given, "epsilon", "delta"))
+        content = federated.plan_content(learner, model, **picked(given, "epsilon", "delta", "group"))
         content["regret_bound"] = federated.regret_bound(learner, given.get("rho", 0.1))
         if not given["plan"]:
             seed = seed_of(given)

@@ -14,7 +14,7 @@ from hockeystick._report.parts.learner_sections import (
     privacy_facts,
     requested,
 )
-from hockeystick._words.figures import number, whole
+from hockeystick._words.figures import number, upper, whole
 
 _TITLES = {"fed-svt": "Federated experts, one of them good (Fed-SVT)", "fed-stoch": "Federated experts, stochastic"}
 _WHOLE = ("period", "switches", "trees", "phases", "leaves", "last_batch")
@@ -38,12 +38,22 @@ REPORTS: dict[str, Draw] = dict.fromkeys(_TITLES, federated_report)
 
 
 def _privacy(result: Result) -> Facts:
+    group = result["group"]
+    who = "one loss of one client" if group == 1 else f"{whole(group)} losses, of any clients and rounds"
     return privacy_facts(
         result,
         ("threat model", f"{result['threat_model']}: {result['threat_model_note']}"),
-        ("for", f"one loss of one client, {result['adjacency']}"),
+        ("for", f"{who}, {result['adjacency']}"),
+        ("for a client", _client(result)),
         target=requested(result),
     )
+
+
+def _client(result: Result) -> str:
+    """The ε of all losses of a client together, which take part in every round."""
+    found = result["epsilon_client"]
+    bound = "no finite ε" if found is None else f"ε ≤ {upper(found)}"
+    return f"{bound} for its {whole(result['client_losses'])} losses together"
 
 
 def _parameters(result: Result) -> Facts:

@@ -191,11 +191,12 @@ def calibrate(
     best_loss: float,
     rho: float,
     event: Callable[[SVTParameters], PrivacyEvent],
+    group: int = 1,
 ) -> SVTParameters:
     """Returns equal noise on threshold and queries, and a learning rate, that nearly minimise 2A + 4/eta.
 
-    A share e of ε goes to the thresholds, b1 = b2 = 1/e. The learning rate is nearly the largest whose certified
-    ε at ``delta`` meets the target.
+    A share e of ε goes to the thresholds, b1 = b2 = k/e for a group of k. The learning rate is nearly the largest whose
+    certified ε at ``delta`` meets the target.
 
     Args:
         clients, experts: m and d.
@@ -203,7 +204,8 @@ def calibrate(
         epsilon, delta: The target, ε at least 1e-90; δ = 0 for a pure one.
         best_loss: Lstar.
         rho: Failure probability of the switch budget, and also of the margin.
-        event: Returns the certified cost of given parameters.
+        event: Returns the certified cost of given parameters to the group.
+        group: k >= 1.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -214,7 +216,7 @@ def calibrate(
     draws = min(kappa, tests)
 
     def parameters(share: float, rate: float) -> SVTParameters:
-        scale = quotient_up(1.0, share * target)
+        scale = quotient_up(group, share * target)
         margin = noise_margin(rho, tests=tests, threshold_scale=scale, query_scale=scale)
         level = threshold_level(margin, clients=clients, best_loss=best_loss, learning_rate=rate)
         return SVTParameters(
@@ -223,16 +225,16 @@ def calibrate(
 
     def guess(share: float) -> float:
         """A first guess of the learning rate: by pure or by concentrated DP."""
-        pure = (1.0 - share) * target / draws
+        pure = (1.0 - share) * target / draws / group
         if failure == 0.0:
             return pure
         log = -math.log(failure)
         rho_all = (math.sqrt(log + target) - math.sqrt(log)) ** 2
         left = rho_all - (share * target) ** 2 / 2.0
-        return max(pure, math.sqrt(8.0 * left / draws)) if left > 0.0 else pure
+        return max(pure, math.sqrt(8.0 * left / draws) / group) if left > 0.0 else pure
 
     def cost(share: float) -> float:
-        return 2.0 * unit / (share * target) + 4.0 / guess(share)
+        return 2.0 * unit * group / (share * target) + 4.0 / guess(share)
 
     share = float(optimize.minimize_scalar(cost, bounds=(0.01, 0.99), method="bounded").x)
 

@@ -36,6 +36,7 @@ from hockeystick.learners.federated.one_good_expert.releases import ExactSteps, 
 from hockeystick.learners.federated.one_good_expert.runs import SVTClient, SVTRuns
 from hockeystick.learners.federated.one_good_expert.setting import Indexing, SVTSetting
 from hockeystick.learners.network.protocol import Communication, Server, seed_or_noise
+from hockeystick.learners.network.threat_models import ThreatModel
 from hockeystick.mechanisms.contract.arguments import blocks, generator, run_count
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger
@@ -100,6 +101,7 @@ class FedSVT(SVTSetting):
         rho: float = 0.1,
         indexing: Indexing = "clean",
         lazy_vectors: bool = False,
+        group: int = 1,
     ) -> FedSVT:
         """Returns the learner whose certified ε at ``delta`` is at most ``epsilon``.
 
@@ -108,11 +110,12 @@ class FedSVT(SVTSetting):
             epsilon: Target, at least 1e-90, against adversaries who do not see the clients' messages.
             delta: In [0, 1).
             rho: Probability, in (0, 1), that the switches do not suffice, and also that the noise is too large.
+            group: The number of losses that are protected together; see :meth:`guarantee`.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or a target that nothing meets.
         """
-        count = arguments.rounds(rounds)
+        count, people = arguments.rounds(rounds), arguments.group(group)
         length = integer("period", period, low=1, high=count)
 
         def learner(found: calibration.SVTParameters) -> FedSVT:
@@ -135,7 +138,8 @@ class FedSVT(SVTSetting):
             delta=real("delta", delta, low=0.0, high=1.0, high_open=True),
             best_loss=best_loss,
             rho=rho,
-            event=lambda numbers: learner(numbers).event(),
+            event=lambda numbers: learner(numbers).guarantee(ThreatModel.CENTRAL, group=people).event,
+            group=people,
         )
         return learner(found)
 

@@ -118,8 +118,15 @@ class SVTSetting(OnlineLearner):
             query_scale=self.query_scale,
         )
 
+    @property
+    def client_losses(self) -> int:
+        """The number of a client's losses that are sent; a guarantee for a group of so many protects a client."""
+        return self.block_end(self.blocks - 1)
+
     def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
-        """Returns the guarantee for ``group`` losses together; use group = m to protect a round of all clients.
+        """Returns the guarantee for ``group`` losses together, of any clients and rounds.
+
+        Use m to protect a round of all clients, and :attr:`client_losses` to protect a client.
 
         Args:
             view: The threat model; None for the plays.

@@ -12,6 +12,9 @@ alternatives for a record, so each tree is calibrated separately:
 If a secret assignment reads only a share q < 1 of the losses, that amplifies privacy: the noise is then for the
 ε' with ln(1 + q (e^ε' - 1)) = ε, at δ/q (Balle, Barthe & Gaboardi 2018, Theorem 10).
 
+For a group of k losses each tree has the noise at which its costliest place costs 1/k of the largest rate that meets
+the target; see ``privacy_plan.group_plan``.
+
 The graph certifies the result before it is returned. :func:`theorem_6` has the printed noise for δ > 0 instead, which
 the graph certifies at another ε.
 """
@@ -26,14 +29,17 @@ from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, parallel
+from hockeystick.accounting.events.catalogue import GaussianDP, LogLipschitz
 from hockeystick.accounting.validate import boolean, probability, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import largest_meeting
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import StochSetting, TreePhase
 from hockeystick.learners.federated.stochastic.privacy_plan import (
     Place,
+    group_event,
     phase_event,
     place_event,
+    place_rate,
     places,
     printed_scale,
 )
@@ -55,6 +61,7 @@ def calibrated(
     epsilon: float,
     delta: float = 0.0,
     amplified: bool = True,
+    group: int = 1,
 ) -> StochSetting:
     """Returns the setting with nearly the least noise that its graph certifies as (ε, δ)-DP.
 
@@ -70,14 +77,58 @@ def calibrated(
         delta: Target, in [0, 1).
         amplified: Whether a secret assignment may reduce the noise; False charges each record as if its place were
             known.
+        group: The number of losses that are protected together; more than one is never amplified.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or a target that no scale of this noise meets: pure
             privacy of Gaussian noise, or messages that hide nothing.
     """
     target = _Target.of(setting, experts, threat_model, epsilon, delta, amplified)
+    people = arguments.group(group)
+    if people > 1:
+        return _for_group(setting, target, people)
     phases = tuple(phase if phase is None else _calibrated(phase, target) for phase in setting.phases)
     return evolve(setting, phases=phases)
+
+
+def _for_group(setting: StochSetting, target: _Target, group: int) -> StochSetting:
+    each = _largest_rate(setting.noise == "gaussian", target.epsilon, target.delta) / group
+    model, experts = target.model, target.experts
+
+    def scaled(phase: TreePhase | None, room: float) -> TreePhase | None:
+        if phase is None:
+            return None
+        unit = evolve(phase, scales=(1.0,) * len(phase.scales))
+        scales = [0.0] * len(unit.scales)
+        for place in places(setting, unit):  # a rate is in proportion to 1/scale
+            rate = place_rate(setting, place, experts=experts, model=model)
+            scales[max(0, place.tree - 1)] = max(scales[max(0, place.tree - 1)], rate / each * room)
+        return evolve(unit, scales=tuple(scales))
+
+    step = 2.0**-52
+    while True:
+        found = evolve(setting, phases=tuple(scaled(phase, 1.0 + step) for phase in setting.phases))
+        event = group_event(found, experts=experts, model=model).at(group)
+        if accounting.epsilon(event, target.delta).upper <= target.epsilon:
+            return found
+        step *= 2.0
+
+
+@lru_cache(maxsize=256)
+def _largest_rate(gaussian: bool, epsilon: float, delta: float) -> float:
+    """The largest rate of ``LogLipschitz``, or mu of ``GaussianDP``, that is (ε, δ)-DP."""
+    if not delta:
+        return epsilon
+
+    def excess(log_rate: float) -> float:
+        rate = math.exp(log_rate)
+        found = accounting.epsilon(GaussianDP(rate) if gaussian else LogLipschitz(rate), delta).upper
+        return math.log(found / epsilon) if 0.0 < found < math.inf else math.copysign(math.inf, found - epsilon)
+
+    best = largest_meeting(excess, math.log(epsilon), _LARGEST, step=0.1, accuracy=_ACCURACY)
+    if best is None:
+        raise InvalidArgumentError("epsilon", epsilon, "is not met by any scale of the noise", "use a larger one")
+    return math.exp(best)
 
 
 def one_release(setting: StochSetting) -> StochSetting:

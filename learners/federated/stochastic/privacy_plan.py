@@ -23,6 +23,15 @@ laws in which another record takes its place at v. Given v and all other places,
 replacement, another record) are within one replacement of each other. That is the premise of Balle, Barthe & Gaboardi
 2018, Theorem 2, for the joint law of v and the outcome, whose profile is the weighted sum of the vertices' profiles.
 
+*Groups.* k losses of any clients and rounds, each replaced. Given the places of all losses, each moves the gradients at
+its own leaves, and what several move at one leaf adds up. Let all of them move evenly, from the old data to the new.
+The log-probability of the winner at a leaf, and the log-density of a message, then change at a rate of at most the sum
+of what these records cost alone at that leaf; given the answers before, so does that of the whole transcript of all
+leaves and phases, at a rate of at most k times the cost e of the costliest place. A secret order mixes such laws with
+equal weights, at the same rate. So the group costs ``LogLipschitz(k e)``, the theorem of its module, without a discount
+for the order. Gaussian noise: the shifts of the leaves are a vector, and the lengths of the records' vectors add up.
+A root feeds 2^j leaves: k records may reach more than k of them.
+
 Sources: Gao, Huang & Yang 2024, Theorems 1, 6 and 7; :func:`printed_claims` compares their claims with these costs.
 """
 
@@ -62,7 +71,7 @@ def plan(setting: StochSetting, *, experts: int) -> AccountantGraph:
 
     Views are named after threat models: "output", "client" and "server", and with noise at the server also "central".
     Without a view everything is published, messages included. One record is replaced; groups are refused, as two
-    records may meet in one leaf.
+    records may meet in one leaf: see :func:`group_plan`.
 
     Args:
         setting: The parameters that determine the privacy.
@@ -110,6 +119,57 @@ def _assumptions(setting: StochSetting) -> tuple[str, ...]:
     if setting.assignment == "secret":
         found.append("each client reads the losses of a phase in a uniformly random order that it keeps secret")
     return (*found, "each person is one client's loss of one round")
+
+
+def group_plan(setting: StochSetting, *, experts: int) -> AccountantGraph:
+    """Returns the plan for groups: one source, and one release of all messages; see the module.
+
+    Views are those of :func:`plan`. For one record it is not below that plan's cost.
+
+    Args:
+        setting: The parameters that determine the privacy.
+        experts: d >= 2.
+
+    Raises:
+        InvalidArgumentError: an argument outside its domain.
+    """
+    experts = arguments.experts(experts)
+    models = models_of(setting)
+    costs = {model: group_event(setting, experts=experts, model=model) for model in models}
+    graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, pinned=True, assumptions=_assumptions(setting))
+    graph = graph.source("losses").release("messages", costs[ThreatModel.SERVER], reads=("losses",))
+    graph = graph.post("plays", reads=("messages",))
+    for model in models:
+        if model is ThreatModel.SERVER:
+            graph = graph.view(model.value, sees=("messages", "plays"))
+        else:
+            graph = graph.view(model.value, sees=("plays",), events={"messages": costs[model]})
+    return graph
+
+
+def group_event(setting: StochSetting, *, experts: int, model: ThreatModel | str) -> PrivacyEvent:
+    """Returns an event whose ``at(k)`` is the cost of k records, at whatever places they are read.
+
+    Raises:
+        InvalidArgumentError: as :func:`place_event`.
+    """
+    found = [place for phase in setting.phases if phase is not None for place in places(setting, phase)]
+    rate = max((place_rate(setting, place, experts=experts, model=model) for place in found), default=0.0)
+    if rate == 0.0:
+        return NO_EVENT
+    if math.isinf(rate):
+        return NonPrivate()
+    return GaussianDP(rate) if setting.noise == "gaussian" else LogLipschitz(rate)
+
+
+def place_rate(setting: StochSetting, place: Place, *, experts: int, model: ThreatModel | str) -> float:
+    """Returns what a record at ``place`` costs: its pure ε, or mu for Gaussian noise; inf if nothing hides it.
+
+    Raises:
+        InvalidArgumentError: as :func:`place_event`.
+    """
+    event = place_event(setting, place, experts=experts, model=model)
+    return event.mu if isinstance(event, GaussianDP) else event.pure_epsilon()
 
 
 # --- the cost of a record --------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hockeystick.learners.federated.stochastic.calibration import calibrated
 from hockeystick.learners.federated.stochastic.frank_wolfe_tree import Assignment, Noise, StochSetting, Where
 from hockeystick.learners.federated.stochastic.losses import ExpertLosses, LossFamily
 from hockeystick.learners.federated.stochastic.printed_batches import Sizes, certified_phases
-from hockeystick.learners.federated.stochastic.privacy_plan import plan
+from hockeystick.learners.federated.stochastic.privacy_plan import group_plan, plan
 from hockeystick.learners.federated.stochastic.regret_bound import explicit_regret_bound
 from hockeystick.learners.federated.stochastic.simulation import neighbours
 from hockeystick.learners.network.threat_models import ThreatModel, threat_model
@@ -78,6 +78,7 @@ class StochLearner(OnlineLearner):
         assignment: Assignment = "secret",
         family: LossFamily | None = None,
         amplified: bool = True,
+        group: int = 1,
     ) -> Self:
         """Returns the learner with the least noise whose certified ε at ``delta`` is at most ``epsilon``.
 
@@ -92,7 +93,8 @@ class StochLearner(OnlineLearner):
             trees: T1 of every phase with enough losses. None, the default, is one release of all losses (0) if losses
                 are linear, which needs the least noise, and else the rule of ``certified_trees``.
             noise, assignment: As for ``StochSetting``.
-            amplified: Whether a secret assignment may reduce the noise.
+            amplified: Whether a secret assignment may reduce the noise; for groups it never does.
+            group: The number of losses that are protected together; see :meth:`guarantee`.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or a target that no noise of this law meets.
@@ -119,10 +121,16 @@ class StochLearner(OnlineLearner):
             assignment=assignment,
         )
         found = cls(setting=setting, rounds=rounds, experts=experts, family=losses)
-        return found.recalibrated(model, epsilon=epsilon, delta=delta, amplified=amplified)
+        return found.recalibrated(model, epsilon=epsilon, delta=delta, amplified=amplified, group=group)
 
     def recalibrated(
-        self, view: ThreatModel | str, *, epsilon: float, delta: float = 0.0, amplified: bool = True
+        self,
+        view: ThreatModel | str,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        amplified: bool = True,
+        group: int = 1,
     ) -> Self:
         """Returns this learner with the least noise that :meth:`graph` certifies; see ``calibration.calibrated``.
 
@@ -130,7 +138,7 @@ class StochLearner(OnlineLearner):
             view: The threat model.
             epsilon: Target, at least 1e-90.
             delta: Target, in [0, 1).
-            amplified: Whether a secret assignment may reduce the noise.
+            amplified, group: As for :meth:`calibrated`.
 
         Raises:
             InvalidArgumentError: an argument outside its domain, or a target that no noise of this law meets.
@@ -142,21 +150,40 @@ class StochLearner(OnlineLearner):
             epsilon=epsilon,
             delta=delta,
             amplified=amplified,
+            group=min(arguments.group(group), max(1, self.setting.clients * self.client_losses)),
         )
         return evolve(self, setting=found)
 
+    @property
+    def client_losses(self) -> int:
+        """The number of a client's losses that are read; a guarantee for a group of so many protects a client."""
+        return sum(phase.used() for phase in self.setting.phases if phase is not None)
+
     def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
-        """Returns the guarantee for ``group`` losses together.
+        """Returns the guarantee for ``group`` losses together, of any clients and rounds.
+
+        A secret order reduces the cost of one loss alone. For groups see ``stochastic.privacy_plan.group_plan``.
 
         Args:
             view: The threat model; None for the plays.
-            group: The number of losses that are replaced.
+            group: The number of losses that are replaced; :attr:`client_losses` to protect a client.
 
         Raises:
-            InvalidArgumentError: the threat model is unknown.
+            InvalidArgumentError: the threat model is unknown, or ``group`` is not a whole number >= 1.
+
+        Example:
+            >>> from hockeystick.learners import FedStoch
+            >>> learner = FedStoch.calibrated(clients=20, rounds=63, experts=4, epsilon=1.0)
+            >>> [round(learner.guarantee(group=k).epsilon(0.0).upper, 3) for k in (1, 2, learner.client_losses)]
+            [1.0, 2.0, 31.0]
         """
         model = threat_model(ThreatModel.OUTPUT if view is None else view)
-        return self.graph().guarantee(view=model.value, group=group)
+        people = arguments.group(group)
+        if people == 1:
+            return self.graph().guarantee(view=model.value)
+        read = min(people, max(1, self.setting.clients * self.client_losses))
+        found = group_plan(self.setting, experts=self.experts).guarantee(view=model.value, group=read)
+        return evolve(found, group=people)
 
     def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
         """Returns two neighbouring arrays of linear losses, shape (clients, rounds, d); see ``stochastic.simulation``.

@@ -82,6 +82,21 @@ def test_losses_of_a_file(summed: bool, tmp_path: Path) -> None:
         assert_refused(run("fed-svt", "--losses", file, "--epsilon", "1", "--rounds", "9"), "--rounds", "64")
 
 
+@pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])
+def test_groups_and_clients_are_protected(learner: str) -> None:
+    """A client has T losses; fed-stoch never reads those of the last 64 rounds."""
+    one = result_of(learner, *SIZES, "--epsilon", "1", "--plan")
+    many = result_of(learner, *SIZES, "--epsilon", "1", "--plan", "--group", "3")
+    assert (one["group"], many["group"]) == (1, 3) and 0.99 < many["epsilon"] <= 1.0
+    assert one["client_losses"] == (127 if learner == "fed-svt" else 63)
+    assert one["epsilon_client"] == pytest.approx(one["client_losses"] * one["epsilon"])
+    assert many["epsilon_client"] == pytest.approx(one["epsilon_client"] / 3, rel=1e-3)
+    assert many["epsilon_printed"] is None and "one loss" in many["printed"]["reason"]
+    shown = run(learner, *SIZES, "--epsilon", "1", "--plan", "--group", "3").stdout
+    assert "3 losses, of any clients and rounds" in shown and f"its {one['client_losses']} losses together" in shown
+    assert_refused(run(learner, *SIZES, "--epsilon", "1", "--plan", "--group", "0"), "--group")
+
+
 # --- releases --------------------------------------------------------------------------------------------------------
 
 

@@ -283,6 +283,23 @@ def test_no_small_instance_exceeds_the_certificate_of_a_pair() -> None:
     assert 0.3 < most <= 1.0
 
 
+@pytest.mark.statistical
+def test_no_client_of_a_small_instance_exceeds_its_certificate() -> None:
+    """All losses of a client, in all windows at once, from one extreme to another; exactly, in all curves.
+
+    The mutant that charges one loss is exceeded.
+    """
+    rng, most, mutant = np.random.default_rng(6), 0.0, 0.0
+    for i in range(12):
+        scales = {"threshold_scale": (1.0, 1.0, 2.0)[i % 3], "query_scale": (1.0, 2.0, 1.0)[i % 3]}
+        made = small(rng, clients=1, rounds=3 + i % 2, experts=2, switches=2, period=1, **scales)
+        first = rng.integers(0, 2, (1, made.rounds, 2)).astype(float)
+        second = 1.0 - first if i % 2 else rng.random(first.shape)
+        most = max(most, excess(made, made, first, second, group=made.client_losses))
+        mutant = max(mutant, excess(made, made, first, second))
+    assert most <= 1.0 + 1e-9 and mutant > 1.5
+
+
 def hard(**changes: Any) -> tuple[FedSVT, np.ndarray, np.ndarray]:
     """An instance on which each part of the cost is nearly attained: 4 blocks, a threshold that is soon crossed."""
     settings: dict[str, Any] = {
