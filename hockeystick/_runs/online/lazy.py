@@ -107,7 +107,7 @@ def run_convex(
         epsilon=epsilon,
         delta=delta,
         adversary="adaptive" if adversary == "adaptive" else "oblivious",
-        sampler=_sampler(losses, delta, secure=noise is not None),
+        sampler=_sampler(losses, secure=noise is not None),
     )
     content = _calibrated(learner, stream, epsilon, delta)
     if noise is not None:
@@ -123,15 +123,15 @@ def run_convex(
     }, run.actions
 
 
-def _sampler(losses: ConvexLosses, delta: float, *, secure: bool) -> Sampler:
-    """Returns a sampler with exact draws; for a release of regression losses, up to a negligible share of delta."""
+def _sampler(losses: ConvexLosses, *, secure: bool) -> Sampler:
+    """Returns a sampler with exact draws; for a release, in exact arithmetic."""
     regression = isinstance(losses, RegressionLosses)
     if not secure:
         return TangentSampler() if regression else ClosedFormSampler()
     from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
     from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
 
-    return SecureTangentSampler(total_variation=1e-4 * delta / losses.rounds) if regression else ExactSampler()
+    return SecureTangentSampler() if regression else ExactSampler()
 
 
 def _calibrated(learner: LazyExperts | LazyConvex, stream: Stream, epsilon: float, delta: float) -> dict[str, Any]:

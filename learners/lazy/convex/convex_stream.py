@@ -6,18 +6,17 @@ All of its randomness comes from one source of noise:
 * ``SimulationNoise`` makes a simulation, with any certified sampler;
 * secure noise makes a release. Every step then uses exact arithmetic: losses are counted in whole numbers
   (:mod:`hockeystick.learners.lazy.convex.losses.loss_sums`), coins have exactly the stated probabilities
-  (``LazySwitch``), and points are exact draws (:mod:`hockeystick.learners.lazy.convex.sampling.exact_normal`), rounded
-  down to a lattice far finer than any float. The charge, which is the learner's plan, thus covers the publication.
-  ``LIPSCHITZ_SLACK`` covers the remaining rounding of single losses and points. The values of regression losses need
-  floating point; the sampler's certificate covers their rounding
-  (:mod:`hockeystick.learners.lazy.convex.sampling.tangent_rejection`).
+  (``LazySwitch``), and points are exact draws (:mod:`hockeystick.learners.lazy.convex.sampling.exact_normal`, and for
+  regression losses :mod:`hockeystick.learners.lazy.convex.sampling.tangent_rejection`), rounded down to a lattice far
+  finer than any float. The charge, which is the learner's plan, thus covers the publication. ``LIPSCHITZ_SLACK`` covers
+  the remaining rounding of single losses and points, and that of regression losses in a coin's log-ratio, to 40 digits.
 
 The cost of the whole run is recorded at its start, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -25,11 +24,21 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, frozen
 
+from hockeystick.accounting import InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, checked_losses
+from hockeystick.learners.lazy.convex.losses.given_losses import (
+    Gradient,
+    Losses,
+    as_loss,
+    check_adaptive,
+    gradients_of,
+    is_gradient,
+    tangent,
+)
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
 from hockeystick.learners.lazy.convex.stream_setting import Point, StreamSetting
@@ -133,7 +142,7 @@ def resume(
 
 def release(
     learner: ConvexSetting,
-    losses: ConvexLosses,
+    losses: Losses | Sequence[Gradient],
     *,
     ledger: AnyLedger | None = None,
     name: str | None = None,
@@ -144,22 +153,32 @@ def release(
 
     Args:
         learner: As for ``start``.
-        losses: One loss per round; all of them are checked before anything is charged or drawn.
+        losses: One loss per round; all of them are checked before anything is charged or drawn. An array of shape
+            (T, d) holds the gradients of linear losses. A list of T functions, which return the gradient at a point,
+            needs ``adversary="adaptive"``; see ``ConvexStream.update``.
         ledger, name, reads, noise: As for ``start``.
 
     Raises:
         InvalidArgumentError: losses outside the learner's class; other errors as for ``start``.
     """
-    learner.checked(losses)
-    source = check_noise(noise)
-    StreamSetting.of(learner, source).check(losses)
+    source, functions = check_noise(noise), gradients_of(losses)
+    given = learner.checked(losses) if functions is None else None
+    if given is not None:
+        StreamSetting.of(learner, source).check(given)
+    if functions is not None:
+        check_adaptive("losses", learner.adversary)
+        if len(functions) != learner.rounds:
+            raise InvalidDataError("losses", losses, f"has {len(functions)} rounds", f"expected {learner.rounds}")
     stream = start(learner, ledger=ledger, name=name, reads=reads, noise=source)
     actions = np.empty((learner.rounds, learner.domain.dimension))
     switched = np.zeros(learner.batches, np.bool_)
     for batch in range(learner.batches):
         first, last = batch * learner.batch, min(learner.rounds, (batch + 1) * learner.batch)
         actions[first:last], switched[batch] = stream.predict(), stream.switched
-        stream._take(losses, first, last)
+        for loss in functions[first:last] if functions else ():
+            stream.update(loss)
+        if given is not None:
+            stream._take(given, first, last)
     return ConvexRelease(actions, switched, source.simulated)
 
 
@@ -226,16 +245,16 @@ class ConvexStream(RoundStream):
 
     Example:
         >>> from hockeystick.learners import LazyConvex
-        >>> from hockeystick.learners.lazy import Ball, ExactSampler, LinearLosses
+        >>> from hockeystick.learners.lazy import Ball, ExactSampler
         >>> from hockeystick.mechanisms import SimulationNoise
         >>> learner = LazyConvex(
         ...     rounds=4, domain=Ball(1, 1.0), lipschitz=1.0, inverse_temperature=0.1, regularisation=2.0,
         ...     fake_switch_probability=0.3, sampler=ExactSampler())
         >>> stream = learner.start(noise=SimulationNoise(1))
-        >>> stream.update(LinearLosses([[0.5]]))
+        >>> stream.update([0.5])  # the gradient of a linear loss
         >>> stream.round, stream.predict().shape
         (1, (1,))
-        >>> learner.release(LinearLosses(np.zeros((4, 1))), noise=SimulationNoise(1)).actions.shape
+        >>> learner.release(np.zeros((4, 1)), noise=SimulationNoise(1)).actions.shape
         (4, 1)
     """
 
@@ -264,11 +283,14 @@ class ConvexStream(RoundStream):
         self._check_open()
         return self._setting.learner.domain.project(self._setting.floats(self._walk.action))
 
-    def update(self, loss: ConvexLosses) -> None:
+    def update(self, loss: Losses | Gradient) -> None:
         """Reads the loss of the next round.
 
         Args:
-            loss: A stream of one round, such as ``LinearLosses`` with gradients of shape (1, d).
+            loss: The gradient of a linear loss, shape (d,); or a stream of one round, such as ``RegressionLosses`` with
+                features of shape (1, d). Or a function that returns a convex loss's gradient at a point: the learner
+                reads the linear loss with the gradient at the point that it plays. That loss depends on earlier draws,
+                so the learner needs ``adversary="adaptive"``.
 
         Raises:
             InvalidArgumentError: not a single convex loss over the domain with the declared Lipschitz constant, or a
@@ -277,9 +299,14 @@ class ConvexStream(RoundStream):
         """
         self._check_open()
         learner = self._setting.learner
-        checked_losses("loss", loss, rounds=1, domain=learner.domain, lipschitz=learner.lipschitz)
-        self._setting.check(loss)
-        self._take(loss, 0, 1)
+        if is_gradient(loss):
+            check_adaptive("loss", learner.adversary)
+            given: ConvexLosses = tangent("loss", loss, self.predict())
+        else:
+            given = as_loss("loss", loss)
+        checked_losses("loss", given, rounds=1, domain=learner.domain, lipschitz=learner.lipschitz)
+        self._setting.check(given)
+        self._take(given, 0, 1)
 
     def _take(self, losses: ConvexLosses, start: int, stop: int) -> None:
         """Reads checked losses of one batch; at the end of the batch, passes the boundary."""

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError
+from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import integer
 from hockeystick.learners.common import regret_bound as bounds
@@ -41,11 +41,14 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     checked_domain,
     steepest_pair,
 )
+from hockeystick.learners.lazy.convex.losses.given_losses import Losses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, minimiser
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler
 from hockeystick.learners.lazy.convex.setting import ConvexSetting
+from hockeystick.learners.lazy.convex.stream_setting import StreamSetting, fit_for_release
 from hockeystick.learners.lazy.walk.simulation import simulated_walks, walk_log_ratio
 from hockeystick.mechanisms.contract.arguments import generator
+from hockeystick.mechanisms.randomness.noise import ReleaseNoise
 
 
 @frozen(eq=False)
@@ -156,7 +159,8 @@ class LazyConvex(ConvexSetting):
         :mod:`hockeystick.learners.lazy.convex.calibration`.
 
         Raises:
-            InvalidArgumentError: an argument outside its domain, or a target that no parameters meet.
+            InvalidArgumentError: an argument outside its domain, a target that no parameters meet, or a sampler for
+                releases that can't draw from the measures found.
             UnsupportedEventError: the sampler has no certificate.
         """
         drawn_by = ClosedFormSampler() if sampler is None else sampler
@@ -176,7 +180,7 @@ class LazyConvex(ConvexSetting):
                 sampler=drawn_by,
             )
 
-        return learner(
+        found = learner(
             calibrate(
                 rounds=rounds,
                 domain=checked_domain(domain),
@@ -188,6 +192,9 @@ class LazyConvex(ConvexSetting):
                 event=lambda parameters: learner(parameters).graph().guarantee(group=group).event,
             )
         )
+        if fit_for_release(drawn_by):
+            StreamSetting.of(found, ReleaseNoise())  # refuses what a release would refuse
+        return found
 
     # --- privacy -----------------------------------------------------------------------------------------------------
 
@@ -216,20 +223,22 @@ class LazyConvex(ConvexSetting):
         ratio = self.weights.log_ratio(losses, (batch - 1) * self.batch, batch * self.batch, x, y)
         return np.minimum(0.0, ratio - self.log_normaliser)
 
-    def simulate(self, losses: ConvexLosses, rng: np.random.Generator, runs: int) -> ConvexTranscripts:
+    def simulate(self, losses: Losses, rng: np.random.Generator, runs: int) -> ConvexTranscripts:
         """Returns ``runs`` independent transcripts on one stream, runs on the leading axis, no loop over runs.
+
+        Losses are a family, or the gradients of linear losses, shape (T, d).
 
         The real switch, the fake switch, the shadow's coin and the two kinds of draws come from five independent
         substreams seeded by ``rng``.
         """
-        losses, runs = self.checked(losses), integer("runs", runs, low=1)
-        measure = lru_cache(maxsize=1)(lambda batch: self.measure(losses, batch))  # of x and y alike
+        stream, runs = self.checked(losses), integer("runs", runs, low=1)
+        measure = lru_cache(maxsize=1)(lambda batch: self.measure(stream, batch))  # of x and y alike
         return ConvexTranscripts(
             *simulated_walks(
                 batches=self.batches,
                 runs=runs,
                 sample=lambda batch, draw, size: self.sampler.sample(measure(batch), draw, size),
-                log_real_keep=lambda batch, x, y: self._log_real_keep(losses, batch, x, y),
+                log_real_keep=lambda batch, x, y: self._log_real_keep(stream, batch, x, y),
                 fake=self.fake_switch_probability,
                 refresh=self.refresh_probability,
                 draw_budget=self.draw_budget,
@@ -237,21 +246,20 @@ class LazyConvex(ConvexSetting):
             )
         )
 
-    def run(self, losses: ConvexLosses, rng: np.random.Generator) -> ConvexRun:
-        """Returns one simulated run over ``losses``."""
-        transcript = self.simulate(losses, rng, 1)
+    def run(self, losses: Losses, rng: np.random.Generator) -> ConvexRun:
+        """Returns one simulated run over ``losses``, in either form; see :meth:`simulate`."""
+        stream = self.checked(losses)
+        transcript = self.simulate(stream, rng, 1)
         points, starts = transcript.actions[0], range(0, self.rounds, self.batch)
         loss = math.fsum(
-            float(losses.total(points[[s]], start, min(self.rounds, start + self.batch))[0])
+            float(stream.total(points[[s]], start, min(self.rounds, start + self.batch))[0])
             for s, start in enumerate(starts)
         )
-        best = minimiser(losses, self.domain, start=0, stop=self.rounds)
-        floor = float(losses.total(best[None], 0, self.rounds)[0])
+        best = minimiser(stream, self.domain, start=0, stop=self.rounds)
+        floor = float(stream.total(best[None], 0, self.rounds)[0])
         return ConvexRun(np.repeat(points, self.batch, axis=0)[: self.rounds], transcript, loss, best, loss - floor)
 
-    def log_likelihood_ratio(
-        self, transcripts: ConvexTranscripts, losses0: ConvexLosses, losses1: ConvexLosses
-    ) -> FloatArray:
+    def log_likelihood_ratio(self, transcripts: ConvexTranscripts, losses0: Losses, losses1: Losses) -> FloatArray:
         """Returns ln P(transcript | losses0) / P(transcript | losses1) of the full view, one number per run.
 
         Raises:
@@ -276,16 +284,18 @@ class LazyConvex(ConvexSetting):
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
-    def expected_regret(self, losses: LinearLosses) -> float:
+    def expected_regret(self, losses: LinearLosses | npt.ArrayLike) -> float:
         """Returns the exact expected regret for linear losses over a box, if every point follows its measure.
 
         It does if coins are never clipped; otherwise the true value differs by at most B*L*D*clip_bound per batch.
         """
-        self.checked(losses)
-        means = np.stack([self.measure(losses, s).mean() for s in range(self.batches)])
-        sums = np.add.reduceat(losses.gradients, np.arange(0, self.rounds, self.batch), axis=0)
-        best = minimiser(losses, self.domain, start=0, stop=self.rounds)
-        return float(np.einsum("si,si->", means, sums) - losses.total(best[None], 0, self.rounds)[0])
+        stream = self.checked(losses)
+        if not isinstance(stream, LinearLosses):
+            raise InvalidDataError("losses", losses, "are not linear", "simulate instead")
+        means = np.stack([self.measure(stream, s).mean() for s in range(self.batches)])
+        sums = np.add.reduceat(stream.gradients, np.arange(0, self.rounds, self.batch), axis=0)
+        best = minimiser(stream, self.domain, start=0, stop=self.rounds)
+        return float(np.einsum("si,si->", means, sums) - stream.total(best[None], 0, self.rounds)[0])
 
     def regret_bound(self, *, adversary: bounds.Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the expected regret, for exact draws.

@@ -21,6 +21,7 @@ from hockeystick.learners.common import arguments
 from hockeystick.learners.lazy.convex.coin_clipping import CoinClipping
 from hockeystick.learners.lazy.convex.log_ratio_bounds import Adversary, RatioTails, adversary_of, ratio_tails
 from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses, Domain, checked_domain, checked_losses
+from hockeystick.learners.lazy.convex.losses.given_losses import as_losses
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedWeights
 from hockeystick.learners.lazy.convex.sampling.samplers import ClosedFormSampler, Sampler, sampling_failure
 from hockeystick.learners.lazy.walk.batched import Batched
@@ -123,9 +124,10 @@ class ConvexSetting(Batched):
             total_variation=self.sampler.certificate().required(),
         )
 
-    def checked(self, losses: ConvexLosses) -> ConvexLosses:
-        """Returns ``losses``, which must be a stream for this learner; raises InvalidArgumentError otherwise."""
-        return checked_losses("losses", losses, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
+    def checked(self, losses: object) -> ConvexLosses:
+        """Returns ``losses`` as a stream, which must suit this learner; raises InvalidArgumentError otherwise."""
+        stream = as_losses("losses", losses)
+        return checked_losses("losses", stream, rounds=self.rounds, domain=self.domain, lipschitz=self.lipschitz)
 
     # --- plan --------------------------------------------------------------------------------------------------------
 
@@ -188,6 +190,7 @@ class ConvexSetting(Batched):
             assumptions=(
                 "every loss is convex and Lipschitz over the domain with the stated constant",
                 "losses may depend on all earlier draws" if adaptive else "all losses are fixed in advance",
+                "the timing of draws and their numbers of proposals are not published",
             ),
         )
 

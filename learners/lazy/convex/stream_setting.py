@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import TypeGuard
 
 import numpy as np
 from attrs import frozen
 
-from hockeystick.accounting import InvalidArgumentError, InvalidDataError
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.learners.lazy.convex.losses.convex_losses import (
-    ConvexLosses,
-    LinearLosses,
-    QuadraticLosses,
-    RegressionLosses,
-)
+from hockeystick.learners.lazy.convex.losses.convex_losses import ConvexLosses
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler
 from hockeystick.learners.lazy.convex.sampling.tangent_rejection import SecureTangentSampler
@@ -29,6 +25,11 @@ from hockeystick.mechanisms import LazySampler, Noise, SimulationNoise
 _DIGITS = 160  # binary digits of a coordinate after the point, relative to the domain's size
 
 Point = tuple[int, ...]
+
+
+def fit_for_release(sampler: object) -> TypeGuard[ExactSampler | SecureTangentSampler]:
+    """Whether a sampler draws exactly, in arithmetic and not only on paper."""
+    return isinstance(sampler, ExactSampler | SecureTangentSampler)
 
 
 @frozen(eq=False)
@@ -50,17 +51,17 @@ class StreamSetting:
     @classmethod
     def of(cls, learner: ConvexSetting, noise: Noise) -> StreamSetting:
         domain, sampler = learner.domain, learner.sampler
-        secure = sampler if isinstance(sampler, ExactSampler | SecureTangentSampler) else None
+        secure = sampler if fit_for_release(sampler) else None
         if secure is None and not isinstance(noise, SimulationNoise):
             raise InvalidArgumentError(
                 "sampler",
                 sampler,
                 "draws in floating point, which is not fit for release",
-                "use ExactSampler() for linear and quadratic losses, SecureTangentSampler() for regression losses in "
-                "few dimensions, or noise=SimulationNoise(seed)",
+                "use ExactSampler() for linear and quadratic losses, SecureTangentSampler() for regression losses, or "
+                "noise=SimulationNoise(seed)",
             )
         if secure is not None:
-            secure.check_release(learner.weights, domain, learner.rounds, learner.batch)
+            secure.check_release(learner.weights, domain, learner.rounds)
         unit = math.ldexp(1.0, math.frexp(domain.largest_norm)[1] - _DIGITS)
         # Rounding point and shadow moves r - r' by up to 4*β*L*sqrt(d)*unit = 2*sqrt(d*m)*unit*μ. The tails of
         # r - r' have width μ; their bounds have a relative margin of 1e-9, and cover LIPSCHITZ_SLACK/4 more.
@@ -75,15 +76,9 @@ class StreamSetting:
 
     def check(self, losses: ConvexLosses) -> None:
         """Refuses a family of losses from which the sampler can't draw."""
-        counted = isinstance(losses, LinearLosses | QuadraticLosses)
-        fits = isinstance(losses, RegressionLosses) and isinstance(self.secure, SecureTangentSampler)
-        if self.secure is not None and not (counted or fits):
-            raise InvalidDataError(
-                "losses",
-                losses,
-                f"belong to a family from which {type(self.secure).__name__} can't draw",
-                "use SecureTangentSampler() for regression losses, or another sampler with SimulationNoise(seed)",
-            )
+        if self.secure is not None:
+            learner = self.learner
+            self.secure.check_losses(losses, learner.weights, learner.domain, learner.rounds)
 
     def plan(self) -> LazySampler:
         """Returns the walk over all boundaries; with a single batch there is one that is never reached."""

@@ -6,9 +6,11 @@ every order of the losses, and one person's loss moves it by exactly that loss. 
 statistic and are stored as they are.
 """
 
+import decimal
 import math
 import operator
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -23,11 +25,12 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     ConvexLosses,
     Domain,
     LinearLosses,
+    Link,
     QuadraticLosses,
     RegressionLosses,
-    link_slopes,
 )
 
+_DIGITS = 50  # decimal digits of the values of losses that are not counted
 _BITS = 50  # bits of the largest entry of one loss
 _ROUNDS = 1 << (62 - _BITS)  # number of losses whose sum fits into 64-bit integers
 
@@ -88,6 +91,11 @@ class LossSum:
         self._stored: list[Piece] = []
 
     @property
+    def units(self) -> LossUnits:
+        """The units of slopes and curvatures."""
+        return self._units
+
+    @property
     def counted(self) -> bool:
         """Whether the sum is known exactly, as one slope and one curvature."""
         return not self._stored
@@ -144,31 +152,32 @@ class LossSum:
             self.read(*piece)
 
     def value(self, point: Point, unit: Fraction) -> Fraction:
-        """Returns the sum at a point, given in units of ``unit``, up to a constant; exact if all losses are counted."""
+        """Returns the sum at a point, given in units of ``unit``, up to a constant.
+
+        It is exact if all losses are counted, and rounded to about 40 digits for regression losses.
+        """
         linear = sum(map(operator.mul, self.slope, point)) * self._units.slope * unit
         square = sum(map(operator.mul, point, point)) if self._curvature else 0
         found = linear + self._curvature * self._units.curvature * square * unit * unit / 2
         if self._stored:
-            found += Fraction(self.stored_value(np.array([float(x * unit) for x in point])))
+            found += self._stored_value(point, unit)
         return Fraction(found)
 
-    def stored_value(self, point: FloatArray) -> float:
-        """Returns the sum of the stored losses at a point of shape (d,), up to a constant, in floating point."""
-        values: list[float] = []
-        for losses, start, stop in self._stored:
-            if isinstance(losses, RegressionLosses):
-                values += _regression_values(losses, start, stop, point).tolist()
-            else:
-                values.append(float(losses.total(point[None], start, stop)[0]))
-        return math.fsum(values)
-
-    def stored_slope(self, point: FloatArray) -> list[float]:
-        """Returns a subgradient, as d numbers, of the sum of the stored regression losses."""
-        parts = [
-            each.features * link_slopes(each.link, np.sum(each.features * point, axis=1), each.targets)[:, None]
-            for each in self.regressions()
-        ]
-        return [math.fsum(column) for column in np.concatenate(parts).T.tolist()] if parts else [0.0] * point.size
+    def _stored_value(self, point: Point, unit: Fraction) -> Fraction:
+        """Returns the sum of the stored losses: in 50 digits for regression losses, in floats for others."""
+        total = Decimal(0)
+        with decimal.localcontext(decimal.Context(prec=_DIGITS)):
+            one = Decimal(unit.numerator) / unit.denominator
+            x, floats = [n * one for n in map(Decimal, point)], np.array([[float(n * unit) for n in point]])
+            for losses, start, stop in self._stored:
+                if not isinstance(losses, RegressionLosses):
+                    total += Decimal(float(losses.total(floats, start, stop)[0]))
+                    continue
+                rows, targets = losses.features[start:stop].tolist(), losses.targets[start:stop].tolist()
+                for row, y in zip(rows, targets, strict=True):
+                    prediction = sum((Decimal(f) * a for f, a in zip(row, x, strict=True)), Decimal(0))
+                    total += value_in_digits(losses.link, prediction, Decimal(y))
+        return Fraction(total)
 
     def regressions(self) -> list[RegressionLosses]:
         """Returns the stored regression losses, one stream per link."""
@@ -215,21 +224,30 @@ class LossSum:
         return built
 
 
-def _regression_values(losses: RegressionLosses, start: int, stop: int, point: FloatArray) -> FloatArray:
-    """Returns the values of rounds start .. stop-1, each up to a constant, shape (stop - start,).
+def regression_values(link: Link, prediction: FloatArray, y: FloatArray) -> FloatArray:
+    """Returns the values of losses with such predictions and targets, each up to a constant.
 
     If predictions are at most P in size, each value has an error of at most (d + 20)*(1 + P) units of roundoff: d + 2
-    for products and sums, less than 10 for the link. Absolute losses are relative to |target|, so that large targets do
-    not matter.
+    for the products and sums of a prediction, less than 10 for the link. Absolute losses are relative to |target|, so
+    that large targets do not matter.
     """
-    y = losses.targets[start:stop]
-    prediction = np.sum(losses.features[start:stop] * point, axis=1)
-    if losses.link == "absolute":
+    if link == "absolute":
         far = np.abs(y) > np.abs(prediction)
         return np.asarray(np.where(far, -np.sign(y) * prediction, np.abs(prediction - y) - np.abs(y)))
-    if losses.link == "hinge":
+    if link == "hinge":
         return np.asarray(np.maximum(0.0, 1.0 - y * prediction))
     return np.asarray(np.logaddexp(0.0, -y * prediction))
+
+
+def value_in_digits(link: Link, prediction: Decimal, y: Decimal) -> Decimal:
+    """Returns the value of one loss, up to the same constant, in the current context."""
+    if link == "absolute":
+        return abs(prediction - y) - abs(y)
+    margin = 1 - y * prediction
+    if link == "hinge":
+        return max(Decimal(0), margin)
+    exponent = -y * prediction
+    return max(Decimal(0), exponent) + ((-abs(exponent)).exp() + 1).ln()
 
 
 def _together(pieces: Sequence[Piece]) -> list[ConvexLosses]:

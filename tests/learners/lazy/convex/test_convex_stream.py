@@ -591,14 +591,58 @@ def test_floating_point_is_never_published() -> None:
     assert stream.round == 0
 
 
+def test_arrays_are_gradients_of_linear_losses() -> None:
+    learner, losses = _learner(7, 3, domain=Ball(2, 1.0)), _linear(7, 2)
+    whole = release(learner, losses, noise=SimulationNoise(4))
+    for same in (losses.gradients, losses.gradients.tolist()):
+        assert (release(learner, same, noise=SimulationNoise(4)).actions == whole.actions).all()
+    stream = start(learner, noise=SimulationNoise(4))
+    for t in range(7):
+        assert (stream.predict() == whole.actions[t]).all()
+        stream.update(losses.gradients[t] if t % 2 else losses.gradients[t : t + 1])
+    one, other = learner.run(losses, np.random.default_rng(1)), learner.run(losses.gradients, np.random.default_rng(1))
+    assert (one.actions == other.actions).all() and one.regret == other.regret
+    box = _learner(7, 3, domain=Box.cube(2, 1.0))
+    assert box.expected_regret(losses.gradients) == box.expected_regret(losses)
+    with pytest.raises(InvalidArgumentError, match="not linear"):
+        box.expected_regret(QuadraticLosses(np.zeros((7, 2)), 0.1))  # type: ignore[arg-type]
+
+
+def test_functions_are_read_as_tangents_at_the_point_played() -> None:
+    """They depend on earlier draws, so only a learner of adaptive losses takes them."""
+    learner, centres = _learner(7, 3, domain=Ball(2, 1.0), adversary="adaptive"), _linear(7, 2).gradients
+    asked: list[FloatArray] = []
+
+    def gradient(centre: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        return lambda x: asked.append(x) or 0.4 * (x - centre)  # type: ignore[func-returns-value]
+
+    found = release(learner, [gradient(c) for c in centres], noise=SimulationNoise(4))
+    assert (np.array(asked) == found.actions).all() and len(asked) == 7
+    same = release(learner, LinearLosses(0.4 * (found.actions - centres)), noise=SimulationNoise(4))
+    assert (same.actions == found.actions).all()
+    stream = start(learner, noise=SimulationNoise(4))
+    for bad, match in (
+        (lambda x: x[:1], "shape"),
+        (lambda x: [math.nan, 0.0], r"loss\(point\)\[0\].*not finite"),
+        (lambda x: x + 5.0, "lipschitz"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=match):
+            stream.update(bad)
+    with pytest.raises(ZeroDivisionError):
+        stream.update(lambda x: x / (1 // 0))
+    assert stream.round == 0
+    with pytest.raises(InvalidArgumentError, match="has 3 rounds.*expected 7"):
+        release(learner, [gradient(c) for c in centres[:3]], noise=SimulationNoise(4))
+
+
 def test_bad_arguments_are_refused() -> None:
     source = SimulationNoise(0)
     with pytest.raises(UnsupportedEventError, match="no certificate"):
         start(_learner(sampler=LangevinSampler(steps=3, step=0.1)), noise=source)
-    with pytest.raises(InvalidArgumentError, match="dimensions and too small a radius"):
-        start(_learner(domain=Ball(30, 1.0)), noise=source)
-    with pytest.raises(InvalidArgumentError, match="finer than the lattice"):
+    with pytest.raises(InvalidArgumentError, match="too large for exact draws after 6 rounds"):
         start(_learner(inverse_temperature=1e80), noise=source)
+    with pytest.raises(InvalidArgumentError, match="finer than the lattice"):
+        start(_learner(inverse_temperature=1e80, sampler=ClosedFormSampler()), noise=source)
     with pytest.raises(InvalidArgumentError, match="noise"):
         start(_learner(), noise=3)  # type: ignore[arg-type]
     stream = start(_learner(), noise=source)
@@ -606,10 +650,24 @@ def test_bad_arguments_are_refused() -> None:
         (LinearLosses([[1.1]]), "lipschitz"),
         (LinearLosses([[0.1], [0.1]]), "rounds"),
         (LinearLosses([[0.1, 0.1]]), "dimension"),
-        (np.zeros(1), "not a stream"),
+        ([1.1], "lipschitz"),
+        (np.zeros(2), "dimension"),
+        (np.zeros((2, 1)), "rounds"),
+        ([math.nan], r"loss\[0\].*not finite"),
+        ([True], r"not an array of real numbers.*astype"),
+        (0.5, "axes"),
+        (lambda x: x, r"loss='a function'.*adversary=\"adaptive\""),
     ):
         with pytest.raises(InvalidArgumentError, match=match):
-            stream.update(bad)  # type: ignore[arg-type]
+            stream.update(bad)
     assert stream.round == 0
+    for rows, match in (
+        ([[0.1]] * 5 + [[math.inf]], r"losses\[5, 0\].*not finite"),
+        (np.zeros((6, 1), dtype=bool), "astype"),
+        (np.zeros(6), "axes"),
+        ([lambda x: x] * 6, "adaptive"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=match):
+            release(_learner(), rows, noise=source)
     with pytest.raises(InvalidArgumentError, match="rounds"):
         release(_learner(), _linear(5), noise=source)

@@ -7,6 +7,7 @@ import json
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ from hockeystick.learners.lazy.convex.losses import loss_sums
 from hockeystick.learners.lazy.convex.losses.convex_losses import Domain, Link
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.sampling import tangent_rejection
-from hockeystick.learners.lazy.convex.sampling.exact_normal import exact_draw
+from hockeystick.learners.lazy.convex.sampling.exact_normal import normal_in
+from hockeystick.learners.lazy.convex.sampling.open_reals import FIRST, below_exponential, in_floats
 from hockeystick.mechanisms import SimulationNoise
-from hockeystick.mechanisms.lazy.lazy_switching import exponential_coin
 
 FALSE_ALARM = 1e-6
 LINKS: tuple[Link, ...] = ("absolute", "hinge", "logistic")
@@ -127,7 +128,7 @@ def test_values_are_rounded_by_less_than_stated(link: Link, dimension: int) -> N
         losses = RegressionLosses(losses.features, losses.targets * 10.0 ** rng.uniform(-3, 12, 200), link)
     point = rng.normal(size=dimension)
     point *= scale / np.linalg.norm(point)
-    values = loss_sums._regression_values(losses, 0, 200, point)
+    values = loss_sums.regression_values(link, np.sum(losses.features * point, axis=1), losses.targets)
     for t in range(200):
         error = abs(Decimal(float(values[t])) - _exact_value(losses, t, point))
         assert error <= Decimal((dimension + 20) * (1 + scale) * 2.0**-53)
@@ -136,39 +137,172 @@ def test_values_are_rounded_by_less_than_stated(link: Link, dimension: int) -> N
 @pytest.mark.parametrize("link", LINKS)
 def test_slopes_are_those_of_the_losses(link: Link) -> None:
     losses, point = _losses(link, 3, 40), np.array([0.3, -0.2, 0.5])
-    total = _sum(Box.cube(3, 1.0), losses)
-    assert total.stored_slope(point) == pytest.approx(losses.gradient(point[None], 0, 40)[0].tolist())
-    other = np.array([-0.4, 0.1, 0.9])
-    gap = losses.total(np.array([point, other]), 0, 40)
-    assert total.stored_value(point) - total.stored_value(other) == pytest.approx(float(gap[0] - gap[1]))
-    assert _sum(Box.cube(3, 1.0)).stored_slope(point) == [0.0] * 3
+    gap = _gap(Box.cube(3, 1.0), [losses], point)
+    slope = np.array(gap.slope) * float(LossUnits.of(Box.cube(3, 1.0), 1.0).slope)
+    assert slope == pytest.approx(losses.gradient(point[None], 0, 40)[0], abs=1e-12)
+    total, other = _sum(Box.cube(3, 1.0), losses), np.array([-0.4, 0.1, 0.9])
+    values = losses.total(np.array([point, other]), 0, 40)
+    one, two = (total.value([int(x * 2**60) for x in each], Fraction(1, 2**60)) for each in (point, other))
+    assert float(one - two) == pytest.approx(float(values[0] - values[1]), abs=1e-13)
+
+
+def _gap(domain: Domain, losses: list[RegressionLosses], z: FloatArray) -> Any:
+    return tangent_rejection._Gap(losses, WEIGHTS, domain, z, LossUnits.of(domain, 1.0).slope)
+
+
+class At:
+    """A point that is known exactly."""
+
+    def __init__(self, x: FloatArray) -> None:
+        self.x = x
+
+    def at(self, bits: int) -> tuple[list[int], int]:
+        return [math.floor(Fraction(float(x)) * 2**bits) for x in self.x], 1
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("dimension", [1, 3, 20])
+def test_gaps_are_positive_and_within_their_errors(link: Link, dimension: int) -> None:
+    """At the tangent's own point too, where only the margin is left; floats lie in all intervals, up to the bound."""
+    rng, domain = np.random.default_rng(5), Box.cube(dimension, 1.0)
+    losses = [_losses(link, dimension, 30), _losses("hinge", dimension, 3)]
+    z = rng.uniform(-1, 1, dimension)
+    gap = _gap(domain, losses, z)
+    measure = WEIGHTS.measure(domain, _sum(domain, *losses).losses(), 1)
+    for x in (z, *rng.uniform(-1, 1, (4, dimension)), z + 1e-8):
+        exact = -measure.losses_at(z[None])[0] + measure.losses_at(x[None])[0] - measure.slope_at(z[None])[0] @ (x - z)
+        assert gap.at(x) == pytest.approx(exact + gap._margin, abs=1e-11)
+        for digits in (30, 60):
+            with decimal.localcontext(decimal.Context(prec=digits)):
+                low, high = gap.enclosed(At(x), digits)
+            assert low <= high < 0 and float(high - low) < 10.0 ** (8 - digits)
+            assert abs(-gap.at(x) - float(low)) < gap._error < 1e-11
 
 
 @pytest.mark.parametrize("link", LINKS)
 def test_the_gap_makes_good_the_tangent(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is proposed, plus the gap, is the potential up to a constant; no gap was cut off."""
-    proposals, gaps = [], []
+    """What is proposed, plus the gap, is the potential up to a constant."""
+    slopes, gaps = [], []
 
-    def proposed(domain: Domain, precision: Fraction, slope: list[Fraction], unit: Fraction, noise: Any) -> Any:
-        drawn = exact_draw(domain, precision, slope, unit, noise)
-        x = np.array([float(place * unit) for place in drawn])
-        tilt = np.array([float(s) for s in slope])
-        proposals.append((x, 0.5 * float(precision) * float(x @ x) + float(tilt @ x)))
-        return drawn
+    def proposed(domain: Domain, precision: Fraction, slope: list[int], scale: Fraction) -> Any:
+        slopes.append((float(precision), np.array(slope, dtype=float) * float(scale)))
+        return normal_in(domain, precision, slope, scale)
 
-    def coin(gap: Fraction, noise: Any) -> bool:
-        gaps.append(float(gap))
-        return exponential_coin(gap, noise)
+    class Recorded(tangent_rejection._Gap):
+        def passes(self, point: Any, unit: Fraction, noise: Any) -> bool:
+            x = in_floats(point, unit)
+            gaps.append((x, self.at(x)))
+            return super().passes(point, unit, noise)
 
-    monkeypatch.setattr(tangent_rejection, "exact_draw", proposed)
-    monkeypatch.setattr(tangent_rejection, "exponential_coin", coin)
+    monkeypatch.setattr(tangent_rejection, "normal_in", proposed)
+    monkeypatch.setattr(tangent_rejection, "_Gap", Recorded)
     domain = Box.cube(2, 1.0)
     total = _sum(domain, _losses(link, 2), LinearLosses([[0.6, -0.1]] * 3), QuadraticLosses([[0.1, -0.1]], 0.5))
-    _draws(domain, total, 10)
+    for seed in range(10):
+        SecureTangentSampler().released(WEIGHTS, domain, total, UNIT, SimulationNoise(seed))
+    assert all(p == slopes[0][0] and (v == slopes[0][1]).all() for p, v in slopes)
+    (precision, slope), x = slopes[0], np.array([x for x, _ in gaps])
+    proposed_potential = 0.5 * precision * np.sum(x**2, axis=1) + x @ slope
     measure = WEIGHTS.measure(domain, total.losses(), 1)
-    potential = measure.potential(np.array([x for x, _ in proposals]))
-    off = potential - np.array([value for _, value in proposals]) - np.array(gaps)
-    assert off == pytest.approx(np.full(off.size, off[0]), abs=1e-9) and np.max(gaps) > 0.01
+    off = measure.potential(x) - proposed_potential - np.array([gap for _, gap in gaps])
+    assert off == pytest.approx(np.full(off.size, off[0]), abs=1e-9) and max(gap for _, gap in gaps) > 0.01
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_many_digits_decide_as_floating_point_does(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    domain, outcomes = Ball(2, 1.0), []
+    gap = _gap(domain, [_losses(link, 2)], np.zeros(2))
+    density = normal_in(domain, Fraction(1), gap.slope, LossUnits.of(domain, 1.0).slope)
+    for seed in range(25):
+        noise = SimulationNoise(seed)
+        point = density.draw(noise)
+        coin = int(noise.uniform(1 << FIRST, 1)[0])
+
+        monkeypatch.setattr(tangent_rejection, "first_digits", lambda noise, count, c=coin: np.array([c]))
+        found = gap.passes(point, UNIT, noise)
+        assert below_exponential(coin, noise, partial(gap.enclosed, point)) == found
+        outcomes.append(found)
+    assert True in outcomes and (False in outcomes or link == "hinge")
+
+
+# --- mutants ---------------------------------------------------------------------------------------------------------
+
+STEEP = RegularizedWeights(inverse_temperature=8.0, regularisation=0.2, lipschitz=1.0)
+
+
+GAP = tangent_rejection._Gap
+
+
+class ClippedGap(tangent_rejection._Gap):
+    """A gap of at most 1."""
+
+    def at(self, x: FloatArray) -> float:
+        return min(1.0, super().at(x))
+
+
+class RoundedTangent(tangent_rejection._Gap):
+    """The coin's tangent touches at z, the proposals' at z rounded down."""
+
+    def __init__(self, losses: Any, weights: Any, domain: Domain, z: FloatArray, unit: Fraction) -> None:
+        super().__init__(losses, weights, domain, z, unit)
+        self.slope = GAP(losses, weights, domain, np.floor(z), unit).slope
+
+
+class HalvedGap(tangent_rejection._Gap):
+    """A coin of e^(-gap/2)."""
+
+    def at(self, x: FloatArray) -> float:
+        return 0.5 * super().at(x)
+
+
+def _line_law(draw: Any, count: int) -> float:
+    """The p-value of draws on the line against quadrature: opposite logistic losses, steep and far apart."""
+    domain = Ball(1, 1.0)
+    total = _sum(domain, RegressionLosses([[1.0], [-1.0], [0.9]], [1.0, 1.0, 1.0]))
+    noise = SimulationNoise(21)
+    x = np.array([draw(STEEP, domain, total, UNIT, noise)[0] * float(UNIT) for _ in range(count)])
+    along = np.linspace(-1, 1, 4001)
+    log = -STEEP.measure(domain, total.losses(), 1).potential(along[:, None])
+    law = integrate.cumulative_trapezoid(np.exp(log - log.max()), along, initial=0.0)
+    return float(stats.kstest(x, lambda z: np.interp(z, along, law / law[-1])).pvalue)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("mutant", [None, ClippedGap, RoundedTangent, HalvedGap])
+def test_wrong_gaps_are_refuted(mutant: type | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mutant is not None:
+        monkeypatch.setattr(tangent_rejection, "_Gap", mutant)
+    monkeypatch.setattr(tangent_rejection, "_fixed_point", lambda *_: np.array([-0.3]))  # any point gives the same law
+    found = _line_law(SecureTangentSampler().released, 250)
+    assert (found < FALSE_ALARM) == (mutant is not None)
+
+
+# --- many dimensions -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("domain", [Ball(100, 1.0), Box.cube(100, 0.1)])
+def test_logistic_losses_keep_the_stated_share_in_100_dimensions(domain: Domain) -> None:
+    """Of 150 proposals at e^(-T/(16*lambda)) = 0.61 or more; the false alarm is 1e-6."""
+    rng, rounds = np.random.default_rng(3), 400
+    weights = RegularizedWeights(inverse_temperature=1.0, regularisation=50.0, lipschitz=1.0)
+    features = rng.normal(size=(rounds, 100))
+    features[:, :3] *= 6
+    losses = RegressionLosses(features, np.where(rng.random(rounds) < 0.7, 1.0, -1.0)).clipped(1.0)
+    total, noise, kept = _sum(domain, losses), SimulationNoise(4), []
+
+    class Counted(tangent_rejection._Gap):
+        def passes(self, point: Any, unit: Fraction, noise: Any) -> bool:
+            kept.append(super().passes(point, unit, noise))
+            return kept[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tangent_rejection, "_Gap", Counted)
+        while len(kept) < 150:
+            SecureTangentSampler().released(weights, domain, total, UNIT, noise)
+    bound = math.exp(-rounds / (16 * 50.0))
+    assert stats.binomtest(sum(kept), len(kept), bound, alternative="less").pvalue >= FALSE_ALARM
+    assert sum(kept) < len(kept)
 
 
 # --- in a learner ----------------------------------------------------------------------------------------------------
@@ -183,7 +317,7 @@ def _learner(**more: object) -> LazyConvex:
         "inverse_temperature": 0.4,
         "regularisation": 1.0,
         "fake_switch_probability": 0.3,
-        "sampler": SecureTangentSampler(1e-10),
+        "sampler": SecureTangentSampler(),
     }
     return LazyConvex(**(given | more))  # type: ignore[arg-type]
 
@@ -200,13 +334,12 @@ def test_streams_of_regression_losses_are_released() -> None:
         stream.update(RegressionLosses(losses.features[t : t + 1], losses.targets[t : t + 1]))
 
 
-def test_rounding_is_in_the_plan() -> None:
-    rounded, exact = (
-        _learner(sampler=sampler).graph().guarantee() for sampler in (SecureTangentSampler(1e-5), ExactSampler())
+def test_nothing_is_added_to_the_plan() -> None:
+    rejected, exact = (
+        _learner(sampler=sampler).graph().guarantee() for sampler in (SecureTangentSampler(), ExactSampler())
     )
-    assert rounded.epsilon(1e-3).upper > exact.epsilon(1e-3).upper
-    assert rounded.event.failure_delta() > 2e-5 and exact.event.failure_delta() < 1e-8
-    assert SecureTangentSampler(1e-5).certificate().required() == 1e-5
+    assert rejected.epsilon(1e-6).upper == exact.epsilon(1e-6).upper
+    assert "the timing of draws and their numbers of proposals are not published" in rejected.assumptions
 
 
 def test_simulated_draws_are_those_of_the_tangent_sampler() -> None:
@@ -220,14 +353,26 @@ def test_simulated_draws_are_those_of_the_tangent_sampler() -> None:
 
 def test_bad_arguments_are_refused() -> None:
     source = SimulationNoise(0)
-    for more, match in (
-        ({"sampler": SecureTangentSampler(1e-14)}, "below the rounding error"),
-        ({"domain": Box.cube(40, 1.0)}, "too many dimensions"),
-        ({"rounds": 10**7, "batch": 10**6, "inverse_temperature": 1e-9}, "too long for coins"),
-        ({"domain": Ball(30, 1.0)}, "too small a radius"),
-    ):
-        with pytest.raises(InvalidArgumentError, match=match):
-            start(_learner(**more), noise=source)
-    for bad in (0.0, 1.0, math.nan):
-        with pytest.raises(InvalidArgumentError, match="total_variation"):
-            SecureTangentSampler(bad)
+    with pytest.raises(InvalidArgumentError, match="regularisation.*after 400 rounds.*e\\^-25"):
+        start(_learner(domain=Box.cube(40, 1.0), rounds=400), noise=source)
+    start(_learner(domain=Ball(100, 1.0), rounds=140), noise=source)  # e^-8.75 is above 10^-4
+    start(_learner(domain=Ball(1, 1.0), rounds=400), noise=source)  # on the line any loss will do
+
+
+def test_losses_that_are_not_smooth_need_few_dimensions() -> None:
+    stream = start(_learner(domain=Ball(40, 1.0)), noise=SimulationNoise(0))
+    stream.update(_losses("logistic", 40, 1))
+    with pytest.raises(InvalidArgumentError, match="hinge.*too many dimensions"):
+        stream.update(_losses("hinge", 40, 1))
+    assert stream.round == 1
+    with pytest.raises(InvalidArgumentError, match="absolute.*too many dimensions"):
+        release(_learner(domain=Ball(40, 1.0)), _losses("absolute", 40, 8))
+
+
+def test_calibration_refuses_what_a_release_would() -> None:
+    shape: dict[str, Any] = {"rounds": 60, "lipschitz": 1.0, "delta": 1e-6, "epsilon": 1.0}
+    for sampler in (SecureTangentSampler(), ExactSampler()):
+        learner = LazyConvex.calibrated(**shape, domain=Ball(100, 1.0), sampler=sampler)
+        assert not start(learner).simulated
+    with pytest.raises(InvalidArgumentError, match="origin"):
+        LazyConvex.calibrated(**shape, domain=Box((1e9,), (1e9 + 1,)), sampler=ExactSampler())
