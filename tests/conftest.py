@@ -41,7 +41,7 @@ def pytest_sessionstart() -> None:
             providers._get_local_constants = lambda: none
 
 
-TIERS = {"statistical": ("statistical", "mutant_table", "deep_examples"), "deep": ("deep", "each_third")}
+TIERS = {"statistical": ("statistical", "mutant_table", "deep_examples"), "deep": ("deep", "each_third", "diagonal")}
 """The marks of tiers, and the words of which a module with such tests has one: the mark, or the helper that sets it."""
 
 

@@ -4,14 +4,15 @@ A test that demands ``p > 1e-6`` has a false-alarm rate of 1e-6, as far as Pears
 where every cell is met at least ten times on average. Rarer outcomes are counted together; if even all of them are
 rarer than that, their number is judged by the binomial law's own tail, for what is all but impossible must not be met.
 
-``deep_examples`` has few samples of Hypothesis in CI, which are the first of the many that the tier *deep* tries.
+``deep_examples`` has few samples of Hypothesis in CI, which are the first of the many that the tier *deep* tries;
+``diagonal`` has each of the values of two parameters there, and all their pairs in the tier *deep*.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,20 @@ def deep_examples(few: int, many: int, *args: Any, **strategies: Any) -> Callabl
         return test
 
     return decorate
+
+
+def diagonal(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
+    """Parameters of a statistical test: the pairs of two lists, a tuple being several values.
+
+    In CI are those on the diagonals, by which each value of either list is met; the others are for the tier deep.
+    """
+    few = min(len(first), len(second))
+
+    def values(one: Any) -> tuple[Any, ...]:
+        return one if isinstance(one, tuple) else (one,)
+
+    return [
+        pytest.param(*values(one), *values(two), marks=[pytest.mark.deep] if (i - j) % few else [])
+        for i, one in enumerate(first)
+        for j, two in enumerate(second)
+    ]

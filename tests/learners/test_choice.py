@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import diagonal
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import LazyExperts, MultiplicativeWeights, NoisyHedge, RegretBound, TreeExperts, choose
@@ -15,8 +16,10 @@ GOAL: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("adversary", ["oblivious", "adaptive", "stochastic"])
-@pytest.mark.parametrize(("rounds", "experts"), [(2, 2), (300, 7), (20_000, 2)])
+@pytest.mark.parametrize(
+    ("rounds", "experts", "adversary"),
+    diagonal([(2, 2), (300, 7), (20_000, 2)], ["oblivious", "adaptive", "stochastic"]),
+)
 def test_the_least_bound_is_first_and_every_candidate_meets_the_target(rounds, experts, adversary):
     found = choose(rounds=rounds, experts=experts, **GOAL, adversary=adversary)
     bounds = [candidate.bound for candidate in found.candidates]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from samples import deep_examples
+from samples import deep_examples, diagonal
 from scipy import stats
 
 from hockeystick.accounting import (
@@ -203,8 +203,7 @@ def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("count", [1, 10**3, 10**4, 10**5])
-@pytest.mark.parametrize("d", [1e-8, 1e-10, 1e-12, 1e-14, 1e-15])
+@pytest.mark.parametrize(("count", "d"), diagonal([1, 10**3, 10**4, 10**5], [1e-8, 1e-10, 1e-12, 1e-14, 1e-15]))
 def test_many_compositions_at_tiny_delta_stay_above_the_truth(count, d):
     """B7 with many compositions: the FFT's round-off is bounded and added."""
     event = compose((Gaussian(math.sqrt(count)), count))

@@ -14,7 +14,7 @@ import pytest
 from divergences import exact_gaussian_delta, gaussian_delta
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from samples import deep_examples
+from samples import deep_examples, diagonal
 from scipy import fft, integrate, optimize, stats
 from spies import spied
 
@@ -618,9 +618,11 @@ def gaussian_epsilon(mu, d):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "mu, count", [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)]
+    ("mu", "count", "d"),
+    diagonal(
+        [(1.0, 1), (1.0, 100), (0.01, 10), (7.0, 30), (1.0, 10**4), (1.0, 10**6), (1e-5, 7)], [1e-6, 1e-30, 1e-3, 1e-12]
+    ),
 )
-@pytest.mark.parametrize("d", [1e-6, 1e-30, *(pytest.param(d, marks=pytest.mark.deep) for d in (1e-3, 1e-12))])
 def test_gaussians_composed_on_the_grid_are_within_a_millionth_of_the_closed_form(mu, count, d):
     """B7: bounds are from above at every δ and count, without using the closed form."""
     noise = Gaussian(math.sqrt(count) / mu)

@@ -470,7 +470,7 @@ def target(data, rng, runs):
     return data[0] + rng.laplace(scale=4.0, size=runs)
 
 names = {f"person {i}" for i in range(20)}
-hs.audit(target, claim=hs.Claim(1.0), neighbours=((0.0, names), (1.0, names)), samples=60_000, rng=5,
+hs.audit(target, claim=hs.Claim(1.0), neighbours=((0.0, names), (1.0, names)), samples=20_000, rng=5,
     checkpoint=sys.argv[1], first_look=False)
 """
 
@@ -497,7 +497,7 @@ def test_an_audit_that_was_killed_goes_on_in_a_process_with_another_hash_seed(
         calls.append(runs)
         return data[0] + rng.laplace(scale=4.0, size=runs)
 
-    options: dict[str, Any] = {"samples": 60_000, "rng": 5, "first_look": False}
+    options: dict[str, Any] = {"samples": 20_000, "rng": 5, "first_look": False}
     options |= {"claim": Claim(1.0), "neighbours": ((0.0, names), (1.0, names))}
     resumed, resumed_calls = audit(target, checkpoint=kept, **options), len(calls)
     assert result(resumed) == result(audit(target, **options))

@@ -12,6 +12,7 @@ import pytest
 from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import diagonal
 from spies import spied
 
 from hockeystick import accounting
@@ -87,8 +88,7 @@ def test_cohort_modes_have_the_stated_cost() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("mode", ["fixed", "disjoint", "independent"])
+@pytest.mark.parametrize(("law", "mode"), diagonal(LAWS, ["fixed", "disjoint", "independent"]))
 def test_targets_are_met_and_hardly_missed(law: Law, mode: CohortMode) -> None:
     found = calibrated(law, mode=mode, samples=4, size=3)
     delta = 0.0 if law == "polya" else 1e-5

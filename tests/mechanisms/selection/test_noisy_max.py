@@ -16,6 +16,7 @@ from divergences import larger_hockey_stick
 from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import diagonal
 from scipy import integrate, stats
 
 from hockeystick import accounting
@@ -116,8 +117,9 @@ APART = np.array([6.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize(("digits", "minimum"), [(0, False), (1, True), (common.DIGITS, False)])
+@pytest.mark.parametrize(
+    ("noise", "digits", "minimum"), diagonal(NOISES, [(0, False), (1, True), (common.DIGITS, False)])
+)
 def test_released_choices_follow_the_law(
     noise: str, digits: int, minimum: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,3 +110,13 @@ def test_the_few_examples_are_the_first_of_the_many() -> None:
     check(examples=5)
     check(examples=20)
     assert len(seen) == 25 and seen[:5] == seen[5:10]
+
+
+def test_each_value_of_either_list_is_on_a_diagonal() -> None:
+    for first, second in (([(1, "a"), (2, "b")], [3, 4, 5, 6, 7]), ([1, 2, 3], ["a", "b", "c"]), ([1], [2, 3])):
+        pairs = samples.diagonal(first, second)
+        kept = [pair.values for pair in pairs if not pair.marks]
+        assert len(pairs) == len(first) * len(second) and len(kept) == max(len(first), len(second))
+        assert {pair.values[:-1] for pair in pairs} == {values[:-1] for values in kept}
+        assert {values[-1] for values in kept} == set(second)
+        assert all(mark.name == "deep" for pair in pairs for mark in pair.marks)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import diagonal
 
 from hockeystick.accounting import InvalidArgumentError, epsilon
 from hockeystick.accounting.events.catalogue import GaussianDP, LazySwitchDecision, VisibleMixture, compose
@@ -119,8 +120,7 @@ def test_search_delta_is_close_to_the_certified_one() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("shadow", [True, False])
-@pytest.mark.parametrize("rounds", [10**3, 10**6])
+@pytest.mark.parametrize(("shadow", "rounds"), diagonal([True, False], [10**3, 10**6]))
 @pytest.mark.parametrize("target", [1e-6, pytest.param(1e-3, marks=pytest.mark.deep), 10.0])
 def test_the_search_bound_is_near_the_certified_one(target: float, rounds: int, shadow: bool) -> None:
     found = _Search(rounds, 10, Target(epsilon=target, delta=1e-6), shadow, None).best()
