@@ -321,9 +321,9 @@ def test_a_claim_is_refuted_at_the_same_time_with_and_without_a_lower_bound() ->
     ],
     ids=["laplace", "curve", "response"],
 )
-def test_false_alarms_of_whole_audits(target: Any, claim: Claim) -> None:
+@pytest.mark.parametrize(("alpha", "runs"), [(0.005, 32), pytest.param(0.02, 50, marks=pytest.mark.deep)])
+def test_false_alarms_of_whole_audits(target: Any, claim: Claim, alpha: float, runs: int) -> None:
     """Exactly tight claims: more alarms than allowed have probability 1e-6, and a rate of 0.33 would be seen."""
-    runs, alpha = 32, 0.005
     allowed = stats.binom.isf(1e-6, runs, alpha)
     assert refuted(target, claim, runs, 150, alpha) <= allowed
     assert stats.binom.sf(allowed, runs, 0.33) > 0.99
