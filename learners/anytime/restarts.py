@@ -290,16 +290,24 @@ class Anytime(OnlineLearner):
             InvalidArgumentError: an argument outside its domain, or learners are chosen by plays.
         """
         source = generator(rng)
-        return tuple(learner.simulate(rows, source, runs) for learner, rows, _ in self._cut("losses", losses))
+        return tuple(learner.simulate(rows, source, runs) for learner, rows in self._cut("losses", losses))
 
     def log_likelihood_ratio(
         self, found: Sequence[Any], losses0: npt.ArrayLike, losses1: npt.ArrayLike
     ) -> npt.NDArray[Any]:
-        """Returns the logarithm of the likelihood ratio of what :meth:`simulate` returned, one number per run."""
-        both = zip(self._cut("losses0", losses0), self._cut("losses1", losses1), strict=True)
+        """Returns the logarithm of the likelihood ratio of what :meth:`simulate` returned, one number per run.
+
+        Raises:
+            InvalidArgumentError: bad losses, or results or losses of another number of epochs.
+        """
+        first, second = (list(self._cut(name, losses)) for name, losses in (("losses0", losses0), ("losses1", losses1)))
+        if not len(first) == len(second) == len(found):
+            raise InvalidArgumentError(
+                "found", len(found), f"results are not those of {len(first)} and {len(second)} epochs of losses"
+            )
         parts = [
             learner.log_likelihood_ratio(seen, rows0, rows1)
-            for seen, ((learner, rows0, _), (_, rows1, _)) in zip(found, both, strict=True)
+            for seen, (learner, rows0), (_, rows1) in zip(found, first, second, strict=True)
         ]
         return np.asarray(np.sum(parts, axis=0))
 
@@ -311,7 +319,8 @@ class Anytime(OnlineLearner):
             RefusedMethodError: a learner has no exact regret.
         """
         lost, totals = 0.0, np.zeros(())
-        for learner, rows, _ in self._cut("losses", losses):
+        for learner, given in self._cut("losses", losses):
+            rows = np.clip(given, 0.0, 1.0) if learner.clip else given
             lost += learner.expected_regret(rows) + float(rows.sum(axis=0).min())
             totals = totals + rows.sum(axis=0)
         return lost - float(totals.min())
@@ -323,8 +332,8 @@ class Anytime(OnlineLearner):
             )
         return [learner for (learner,) in self.choices]
 
-    def _cut(self, name: str, losses: npt.ArrayLike) -> Iterator[tuple[Any, FloatArray, int]]:
-        """Yields the learners of the epochs with losses, these losses, filled up with 0, and their number."""
+    def _cut(self, name: str, losses: npt.ArrayLike) -> Iterator[tuple[Any, FloatArray]]:
+        """Yields the learners of the epochs with losses, and these losses, filled up with 0."""
         learners = self._fixed()
         given = validate.array(name, losses, bools=True, infinite=True, data=True)
         if not given.ndim or not 1 <= len(given) <= self.rounds:
@@ -335,7 +344,7 @@ class Anytime(OnlineLearner):
             if not len(rows):
                 return
             missing = np.zeros((learner.rounds - len(rows), *rows.shape[1:]))
-            yield learner, np.concatenate([rows, missing]), len(rows)
+            yield learner, np.concatenate([rows, missing])
             first += len(rows)
 
     # --- utility -----------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import (
@@ -120,7 +120,7 @@ def _delta(first: dict[int, Any], second: dict[int, dict[int, Any]], epsilon: fl
     """δ(ε) of two people's outputs by enumeration; the mechanism of the second is chosen by the first output."""
     pairs = [(p * r, q * s) for a, (p, q) in first.items() for r, s in second[a].values()]
     sides = pairs, [(q, p) for p, q in pairs]
-    return max(sum(max(0.0, p - math.exp(epsilon) * q) for p, q in side) for side in sides)
+    return max(math.fsum(max(0.0, p - math.exp(epsilon) * q) for p, q in side) for side in sides)
 
 
 def test_a_group_meets_the_worst_of_all_choices_in_every_epoch() -> None:
@@ -263,6 +263,12 @@ def test_simulation_and_exact_regret_agree_with_sessions() -> None:
     assert exact <= learner.regret_bound(7)
     ratio = learner.log_likelihood_ratio((first, second), losses, losses[::-1])
     assert ratio.shape == (20_000,) and ratio.std() > 0
+    with pytest.raises(InvalidArgumentError, match="found"):
+        learner.log_likelihood_ratio((first,), losses, losses)
+    clipping = Anytime(lambda n: evolve(hedge(n), clip=True), ratio=2, first=3, epochs=2)
+    assert clipping.expected_regret(np.where(losses > 0.5, np.inf, losses)) == pytest.approx(
+        learner.expected_regret(np.where(losses > 0.5, 1.0, losses))
+    )
     with pytest.raises(RefusedMethodError, match="NoisyHedge has no expected_regret"):
         Anytime(lambda n: NoisyHedge(clients=2, rounds=n, experts=2, scale=1.0), first=2, epochs=1).expected_regret(
             np.zeros((2, 2))
@@ -317,18 +323,18 @@ def test_bounds_inside_an_epoch_need_losses_that_may_go_on() -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: Anytime(3), "learner_of_rounds"),  # type: ignore[arg-type]
+        (lambda: Anytime(3), "learner_of_rounds"),
         (lambda: Anytime(lambda n: 3), "learner_of_rounds"),
         (lambda: Anytime(lambda n: []), "learner_of_rounds"),
         (lambda: Anytime(lambda n: hedge(64), epochs=2), "learner_of_rounds"),
         (lambda: Anytime(lambda n: (hedge(n), hedge(n)), epochs=1), "select"),
         (lambda: Anytime(lambda n: (hedge(n), hedge(2 * n)), epochs=1, select=lambda *_: 0), "learner_of_rounds"),
         (lambda: Anytime(hedge, ratio=1), "ratio"),
-        (lambda: Anytime(hedge, ratio=2.5), "ratio"),  # type: ignore[arg-type]
+        (lambda: Anytime(hedge, ratio=2.5), "ratio"),
         (lambda: Anytime(hedge, first=0), "first"),
         (lambda: Anytime(hedge, epochs=0), "epochs"),
         (lambda: Anytime(hedge, epochs=65), "epochs"),
-        (lambda: Anytime(hedge, select=3), "select"),  # type: ignore[arg-type]
+        (lambda: Anytime(hedge, select=3), "select"),
         (lambda: Anytime(hedge, epochs=1).regret_bound(65), "rounds"),
         (lambda: Anytime(hedge, epochs=1).regret_bound(adversary="nobody"), "adversary"),  # type: ignore[arg-type]
         (lambda: Anytime(hedge, epochs=1).guarantee(group=0), "group"),
@@ -360,5 +366,5 @@ def test_bad_arguments_are_refused(call: Any, name: str) -> None:
 
 def test_learners_are_calibrated_by_the_function() -> None:
     with pytest.raises(RefusedMethodError, match="give a function"):
-        Anytime.calibrated  # noqa: B018
+        getattr(Anytime, "calibrated")  # noqa: B009
     assert Anytime(hedge, epochs=1) == Anytime(lambda n: hedge(n), epochs=1)

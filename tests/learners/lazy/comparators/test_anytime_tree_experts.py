@@ -16,7 +16,7 @@ from hockeystick.learners.lazy.comparators import noisy_sum_bounds as bounds
 from hockeystick.mechanisms import SimulationNoise
 
 FALSE_ALARM = 1e-6
-POLICIES = ["leader", "hedge"]
+POLICIES: list[Any] = ["leader", "hedge"]
 
 
 def small(policy: Any, experts: int = 2, scale: float = 0.7, rounds: int = 400) -> AnytimeTreeExperts:
@@ -176,7 +176,7 @@ def test_blocks_arrays_and_sessions_play_the_same() -> None:
         (lambda: small("hedge").regret_bound(adversary="adaptive"), "adversary"),
         (lambda: small("hedge").simulate(np.zeros((1, 2)), np.random.default_rng(1), 1), "losses"),
         (lambda: small("hedge").simulate(np.zeros((4, 3)), np.random.default_rng(1), 1), "losses"),
-        (lambda: small("hedge").release(3), "losses"),  # type: ignore[arg-type]
+        (lambda: small("hedge").release(3), "losses"),
         (lambda: AnytimeTreeExperts(experts=2, scale=1.0).worst_case_neighbours(), "shape"),
     ],
 )
