@@ -123,6 +123,7 @@ def test_bounds_hold_against_an_adversary_that_reads_the_mixture_of_the_round(sc
     assert _trapped(leader, 1) > bound
 
 
+@pytest.mark.statistical
 def test_the_ratio_of_mixtures_has_the_exact_law_of_the_sums() -> None:
     """On opposite halves the likelihood ratio of the mixtures is normal, with a variance μ² twice its mean."""
     view = Mixtures(TreeExperts(rounds=9, experts=4, scale=3.0, sums="square root", learning_rate=0.5))
