@@ -665,6 +665,8 @@ EXEMPT: dict[str, str] = {
     "choose_counts": _COUNT,
     "Harmonic": _COUNT,
     "Smoothed": _COUNT,
+    "ExactSampler.check_losses(losses)": "takes losses that their class has checked",
+    "SecureTangentSampler.check_losses(losses)": "takes losses that their class has checked",
     "ExpertLosses.gradients(records)": _CHECKED,
     "ExpertLosses.totals(records)": _CHECKED,
     "SmoothedCrossEntropy.gradients(records)": _CHECKED,
