@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.frame import ROOT, WORK, command, digest
 
 PARTS = ("hockeystick", "accounting", "mechanisms", "learners", "audits")
-WORDS = ("mark.deep", "each_third", "deep_examples")  # the mark, and the helpers that set it
+WORDS = ("mark.deep", "each_third", "deep_examples", "diagonal")  # the mark, and the helpers that set it
 PACKAGE = (*PARTS, "tests/helpers", "tests/conftest.py")
 
 
