@@ -543,7 +543,8 @@ def test_loading_a_guarantee_is_strict(edit, words):
 @pytest.mark.parametrize("event", [Laplace(1.0), PoissonSampled(0.01, Gaussian(1.0)), BoundedRange(0.3), Skellam(3.0)])
 def test_the_largest_count_has_a_bound_and_larger_ones_are_refused(event):
     largest = compose((event, int(1e100)))
-    assert 1e90 < epsilon(largest, 1e-6).upper < math.inf
+    if np.lib.NumpyVersion(np.__version__) >= "2.0.0":  # before, arrays had no product with whole numbers above 2^63
+        assert 1e90 < epsilon(largest, 1e-6).upper < math.inf
     with pytest.raises(InvalidArgumentError, match="^count="):
         compose(largest, largest)
 
