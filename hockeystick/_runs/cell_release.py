@@ -17,6 +17,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
 from hockeystick.mechanisms.counts.cell_counts import MOST_CELLS, CellAnswers
 from hockeystick.mechanisms.counts.choice import CountsChoice, choose_counts
+from hockeystick.mechanisms.counts.edges import count_cells
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
 
 _REFUSED = "every record has a number in the column; the error for other records must not be published"
@@ -30,7 +31,7 @@ class CellQuestion:
 
     Attributes:
         column: The column; each point of its grid is a cell, or its range is cut into ``cells`` of equal width.
-        cells: Their number; None for the one with the least error bound plus share of a cell. Not with a grid.
+        cells: Their number; None for the one with the least simulated error plus share of a cell. Not with a grid.
         queries: The answers whose error counts.
         epsilon, delta: The target.
         failure: The probability with which the bound may fail.
@@ -67,9 +68,10 @@ class CellQuestion:
             return self._with(self.column.points, records)
         if self.cells is not None:
             return self._with(self.cells, records)
-        # A threshold between two edges may be off by what is in its cell: that of even records is added to the bound.
+        # A threshold between two edges may be off by what is in its cell: that of even records is added. Errors are
+        # those of the choice, not the stated bounds, the least of which would be too small.
         plans = [self._with(cells, records) for cells in _NUMBERS]
-        return min(plans, key=lambda plan: plan.share + 1.0 / plan.cells)
+        return min(plans, key=lambda plan: plan.choice.candidates[0].error / records + 1.0 / plan.cells)
 
     def _with(self, cells: int, records: int) -> CellPlan:
         choice = choose_counts(
@@ -107,17 +109,16 @@ class CellPlan:
     def starts(self) -> FloatArray:
         """The least value of each cell."""
         column = self.question.column
-        last = self.cells if column.points is None else self.cells - 1
-        return column.low + (column.high - column.low) * np.arange(self.cells) / last
+        if column.points is not None:
+            return column.values(np.arange(self.cells) / (self.cells - 1))
+        return column.low + (column.high - column.low) * np.arange(self.cells) / self.cells
 
     def counts(self, values: FloatArray) -> IntArray:
         """Returns the true counts of the cells; values beyond the bounds are clipped."""
-        column = self.question.column
-        shares = (np.clip(values, column.low, column.high) - column.low) / (column.high - column.low)
+        column, starts = self.question.column, self.starts
         if column.points is None:
-            places = np.minimum(np.floor(shares * self.cells), self.cells - 1.0)
-        else:
-            places = np.rint(shares * (self.cells - 1))
+            return count_cells(column.coordinates(values), np.append(starts, column.high))
+        places = np.rint(column.coordinates(values) * (self.cells - 1))
         return np.bincount(places.astype(np.int64), minlength=self.cells)
 
     def guarantee(self) -> Guarantee:

@@ -49,6 +49,11 @@ def _cells(value: int) -> int:
     return integer("cells", value, low=2, high=MOST_CELLS)
 
 
+def checked_confidence(value: float) -> float:
+    """Returns the probability with which a bound holds; a higher one would need too many simulations."""
+    return real("confidence", value, low=0.0, low_open=True, high=0.98)
+
+
 def _records(value: int | None) -> int | None:
     return None if value is None else integer("records", value, low=1, high=2**53)
 
@@ -192,7 +197,7 @@ class CellCounts(Releasable):
         Raises:
             InvalidArgumentError: ``confidence`` is not in (0, 0.98], or an unknown kind of queries.
         """
-        level = real("confidence", confidence, low=0.0, low_open=True, high=0.98)
+        level = checked_confidence(confidence)
         one_of("queries", queries, "thresholds", "intervals")
         draws = min(_DRAWS, max(_least_draws(level), _NUMBERS // self.tree.measurements))
         errors = largest_errors(self, queries, draws, STATED)

@@ -7,7 +7,14 @@ from attrs import frozen
 from hockeystick.accounting import NumericalError
 from hockeystick.accounting.validate import one_of, probability
 from hockeystick.mechanisms.contract import arguments
-from hockeystick.mechanisms.counts.cell_counts import CellCounts, CountsBound, Law, Queries, largest_errors
+from hockeystick.mechanisms.counts.cell_counts import (
+    CellCounts,
+    CountsBound,
+    Law,
+    Queries,
+    checked_confidence,
+    largest_errors,
+)
 
 _COMPARED = 2  # the seed of the simulations that are compared
 _BRANCHES: dict[Law, tuple[int, ...]] = {"laplace": (4, 8, 16, 32, 64), "gaussian": (2, 3, 4, 8)}
@@ -37,19 +44,23 @@ class CountsChoice:
 
     Attributes:
         candidates: All candidates, the best first.
-        bound: The bound on the best one's error, from draws of its own: the least of several simulated errors is biased
-            to the low side.
         queries: The kind of queries whose error counts.
+        confidence: The probability with which the bound holds.
     """
 
     candidates: tuple[CountsCandidate, ...]
-    bound: CountsBound
     queries: Queries
+    confidence: float
 
     @property
     def mechanism(self) -> CellCounts:
         """The chosen mechanism."""
         return self.candidates[0].mechanism
+
+    @property
+    def bound(self) -> CountsBound:
+        """The bound on its error, by draws of its own: the least of several simulated errors is biased."""
+        return self.mechanism.error_bound(confidence=self.confidence, queries=self.queries)
 
     def __str__(self) -> str:
         best, *others = self.candidates
@@ -95,7 +106,7 @@ def choose_counts(
     """
     first = CellCounts(cells=cells, scale=1.0, records=records)  # refuses bad numbers
     target = arguments.target_epsilon(epsilon)
-    chance = probability("delta", delta)
+    chance, level = probability("delta", delta), checked_confidence(confidence)
     one_of("queries", queries, "thresholds", "intervals")
     laws: tuple[Law, ...] = ("laplace", "gaussian") if chance > 0.0 else ("laplace",)
     flat = (first.cells,) if first.cells <= _FLAT else ()
@@ -118,8 +129,7 @@ def choose_counts(
     if not found:
         raise problem or NumericalError("no noise meets the target")
     found.sort(key=lambda one: one.error)
-    bound = found[0].mechanism.error_bound(confidence=confidence, queries=queries)
-    return CountsChoice(candidates=tuple(found), bound=bound, queries=queries)
+    return CountsChoice(candidates=tuple(found), queries=queries, confidence=level)
 
 
 def _name(mechanism: CellCounts) -> str:

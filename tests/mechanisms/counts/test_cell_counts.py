@@ -218,6 +218,7 @@ def test_values_are_counted_between_edges_and_clipped_at_the_ends() -> None:
         lambda: CellCounts(cells=4, scale=1.0).answers([1, 2, 3, 4]).quantile(1.5),
         lambda: CellCounts(cells=4, scale=1.0).answers([1, 2, 3, 4]).interval(3, 2),
         lambda: choose_counts(cells=4, epsilon=-1.0),
+        lambda: choose_counts(cells=4, epsilon=1.0, confidence=0.99),
         lambda: choose_counts(cells=4, epsilon=1.0, queries="means"),  # type: ignore[arg-type]
         lambda: count_cells([1.0], [0.0, 1.0]),
         lambda: count_cells([1.0], [0.0, 2.0, 1.0]),

@@ -100,7 +100,7 @@ def test_cells_of_a_continuum_are_chosen_by_public_sizes(table: str) -> None:
     found = result_of(*options)
 
     def known(cells: int) -> float:
-        return choose_counts(cells=cells, records=N, epsilon=1.0).bound.count / N + 1.0 / cells
+        return choose_counts(cells=cells, records=N, epsilon=1.0).candidates[0].error / N + 1.0 / cells
 
     assert found["parameters"]["cells"] == min((16, 32, 64, 128, 256, 512, 1024), key=known) == 256
     fewer = result_of(*options, "--cells", "16", "--queries", "intervals", "--failure", "0.1")
