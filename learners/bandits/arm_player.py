@@ -63,9 +63,10 @@ class ArmPlayer(OnlineLearner):
     person's block have one law in both worlds; given them, the block's release is Laplace noise on sums of which one
     moves by at most 1; and all that follows is a function of the outputs and of later losses.
 
-    Of a group, which people share a block may depend on what the first of them have moved. One block that holds all k
-    of them covers every other case, because Laplace noise that moves by k in one sum covers the same noise that moves
-    by k in all (see ``accounting.LogLipschitz``), and so, from the last block to the first, every choice of blocks.
+    The people of a group may share a block or lie in several ones, and earlier outputs may decide which.
+    The charge is that of one block that holds all k of them. It covers several blocks whose sums move by k together,
+    because Laplace noise is detected most easily if one sum moves by all of k (see ``accounting.LogLipschitz``). By
+    induction from the last block to the first, it covers blocks that earlier outputs choose.
     """
 
     __slots__ = ()
