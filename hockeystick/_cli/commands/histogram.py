@@ -24,7 +24,7 @@ from hockeystick._cli.frame.shared_options import (
 from hockeystick._cli.frame.streams import warn
 
 if TYPE_CHECKING:
-    from hockeystick._runs.histogram import Histogram
+    from hockeystick._runs.releases.histogram import Histogram
 
 _RELATIONS = ("add-or-remove-one", "replace-one")
 _table = together(
@@ -89,8 +89,8 @@ def histogram_command(**given: Any) -> int:
 
     Exit status: 0, or 2 if the command could not run.
     """
-    from hockeystick._runs.histogram import plan_content, release_content
     from hockeystick._runs.ledgers import opened
+    from hockeystick._runs.releases.histogram import plan_content, release_content
     from hockeystick.accounting import Adjacency
 
     _check(given)
@@ -120,7 +120,7 @@ def histogram_command(**given: Any) -> int:
 
 def _plan(given: Given, adjacency: Any) -> Histogram:
     from hockeystick._files.histogram_table import CountedColumn
-    from hockeystick._runs.histogram import Histogram
+    from hockeystick._runs.releases.histogram import Histogram
 
     return Histogram.calibrated(
         [CountedColumn.of("--column", text) for text in given["column"]],

@@ -30,8 +30,8 @@ from hockeystick._cli.frame.streams import Progress, large_delta, warn
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hockeystick._runs.cell_release import CellPlan, CellQuestion, ReleasedCells
-    from hockeystick._runs.release import Question
+    from hockeystick._runs.releases.cell_release import CellPlan, CellQuestion, ReleasedCells
+    from hockeystick._runs.releases.release import Question
     from hockeystick.learners.smoothed.measures.public_column import PublicColumn
     from hockeystick.learners.smoothed.queries.query_release import QueryRelease, ReleasedQueries
 
@@ -178,8 +178,8 @@ def release_command(**given: Any) -> int:
 
 
 def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
-    from hockeystick._runs import cell_release
-    from hockeystick._runs import release as run_release
+    from hockeystick._runs.releases import cell_release
+    from hockeystick._runs.releases import release as run_release
 
     plan, others = _plan(given, given["records"])
     if isinstance(plan, cell_release.CellPlan):
@@ -189,9 +189,9 @@ def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
 
 def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, Any]:
     from hockeystick._files.release_table import read_columns
-    from hockeystick._runs import cell_release
-    from hockeystick._runs import release as run_release
     from hockeystick._runs.ledgers import opened
+    from hockeystick._runs.releases import cell_release
+    from hockeystick._runs.releases import release as run_release
 
     ledger = opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
@@ -235,8 +235,8 @@ def _pages(given: Given, paths: dict[str, Path], found: Released, table: Any) ->
     import numpy as np
 
     from hockeystick._files.release_table import table_text
-    from hockeystick._runs import cell_release
-    from hockeystick._runs import release as run_release
+    from hockeystick._runs.releases import cell_release
+    from hockeystick._runs.releases import release as run_release
 
     if isinstance(found, cell_release.ReleasedCells):
         names, records, answers = found.names, found.records, cell_release.answers_table(found)
@@ -258,7 +258,7 @@ def _pages(given: Given, paths: dict[str, Path], found: Released, table: Any) ->
 
 
 def _cells(given: Given) -> CellQuestion:
-    from hockeystick._runs.cell_release import CellQuestion
+    from hockeystick._runs.releases.cell_release import CellQuestion
 
     return CellQuestion(
         column=_columns(given)[0],
@@ -268,7 +268,7 @@ def _cells(given: Given) -> CellQuestion:
 
 
 def _question(given: Given) -> Question:
-    from hockeystick._runs.release import Question
+    from hockeystick._runs.releases.release import Question
 
     return Question(
         failure=given["failure"] or 0.05,

@@ -17,9 +17,9 @@ from attrs import evolve
 from command_line import assert_refused
 
 import hockeystick as hs
-import hockeystick._runs.histogram
+import hockeystick._runs.releases.histogram
 from hockeystick._files.histogram_table import OTHER, CountedColumn, read_cells
-from hockeystick._runs.histogram import Histogram
+from hockeystick._runs.releases.histogram import Histogram
 from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
 from hockeystick.mechanisms import BoundedHistogram, DiscreteLaplace
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
@@ -142,7 +142,7 @@ def test_a_release_takes_secure_noise_and_is_recorded(
         asked.append(1)
         return SimulationNoise(np.random.default_rng(1))
 
-    monkeypatch.setattr(hockeystick._runs.histogram, "ReleaseNoise", secure)
+    monkeypatch.setattr(hockeystick._runs.releases.histogram, "ReleaseNoise", secure)
     DurableLedger.create(tmp_path / "book", PureFilter(1.5, adjacency=ADD))
     options = ["--data", table, *AGE, "--epsilon", "1", "--ledger", str(tmp_path / "book")]
     found = run(*options)

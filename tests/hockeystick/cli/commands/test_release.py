@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from command_line import assert_refused
 
-import hockeystick._runs.release
+import hockeystick._runs.releases.release
 from hockeystick._files.release_table import read_columns
 from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
 from hockeystick.learners.smoothed.measures.public_column import PublicColumn
@@ -164,7 +164,7 @@ def test_a_release_takes_secure_noise_and_is_recorded(
         asked.append(1)
         return SimulationNoise(np.random.default_rng(1))
 
-    monkeypatch.setattr(hockeystick._runs.release, "ReleaseNoise", secure)
+    monkeypatch.setattr(hockeystick._runs.releases.release, "ReleaseNoise", secure)
     DurableLedger.create(tmp_path / "book", PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
     options = ["--data", table, *AGE, *TARGET, "--ledger", str(tmp_path / "book")]
     found = run(*options)
