@@ -42,7 +42,13 @@ from .distribution.server import DistributionServer as DistributionServer
 from .divergence.client_counts import ClientCounts as ClientCounts
 from .divergence.distributed import DistributedKL as DistributedKL
 from .divergence.drift.alarms import DriftAlarms as DriftAlarms
+from .divergence.drift.drift_watch import DriftWatch as DriftWatch
+from .divergence.drift.look import DriftLook as DriftLook
+from .divergence.drift.look import drift_look as drift_look
 from .divergence.drift.monitor import DriftMonitor as DriftMonitor
+from .divergence.drift.noisy_histogram import HistogramRelease as HistogramRelease
+from .divergence.drift.noisy_histogram import NoisyHistogram as NoisyHistogram
+from .divergence.drift.noisy_histogram import release_histogram as release_histogram
 from .divergence.local_baselines import LocalKL as LocalKL
 from .divergence.local_baselines import RandomizedKL as RandomizedKL
 from .divergence.local_baselines import TrustedHistogram as TrustedHistogram

@@ -139,6 +139,10 @@ def contextual_session() -> L.LinUCBStream:
     return found
 
 
+def drift_watch() -> L.DriftWatch:
+    return L.DriftWatch(reference=PI, epsilon=1.0, windows=2, false_alarms=0.05)
+
+
 RUN = b"8 bytes."  # of a server's run
 
 
@@ -550,6 +554,14 @@ def _divergence() -> dict[str, Row]:
         "DriftMonitor": Row(
             lambda: L.DriftMonitor(windows=1, **watch()), {"data": [counts()]}, {"windows": [average()]}
         ),
+        "DriftWatch": Row(drift_watch, {}),
+        "HistogramRelease": Row(
+            lambda: L.HistogramRelease.calibrated(cells=4, epsilon=1.0, records=20), {"counts": np.full(4, 5)}
+        ),
+        "WatchSession": Row(
+            lambda: drift_watch().start(noise=M.SimulationNoise(1)), {"data": counts(each=1)}, stateful=True
+        ),
+        "release_histogram": Row(lambda: L.release_histogram, {"counts": np.full(4, 5)}, {"epsilon": 1.0}),
         "KLClient": Row(
             lambda: L.divergence.KLClient,
             {"counts": np.ones(len(average().symbols), int)},
@@ -662,6 +674,8 @@ EXEMPT: dict[str, str] = {
     "check_mechanism": "it says what is wrong with a mechanism by an AssertionError",
     "AssumedCounts": _COUNT,
     "CellCounts.calibrated(records)": _COUNT,
+    "DriftWatch.mechanism(records)": _COUNT,
+    "HistogramRelease.calibrated(records)": _COUNT,
     "choose_counts": _COUNT,
     "Harmonic": _COUNT,
     "Smoothed": _COUNT,

@@ -65,7 +65,7 @@ def _confidence(value: object) -> float:
 
 
 @frozen(kw_only=True)
-class DriftLook:
+class WindowLook:
     """The published result for one window; see :class:`DriftMonitor`.
 
     Attributes:
@@ -281,7 +281,7 @@ class MonitorSession:
         """The number of looks so far."""
         return self._ledger.recorded("look")
 
-    def look(self, data: ClientCounts, rng: np.random.Generator) -> DriftLook:
+    def look(self, data: ClientCounts, rng: np.random.Generator) -> WindowLook:
         """Publishes the estimate of the next window.
 
         Args:
@@ -303,12 +303,12 @@ class MonitorSession:
         average = monitor.average(data.records(), rng)
         estimator = monitor.estimator(average)
 
-        def drawn() -> DriftLook:
+        def drawn() -> WindowLook:
             self._ledger.record("look", simulated=self._noise.simulated)
             found = estimator.release(data, noise=self._noise)
             low, high = (float(end) for end in monitor._interval(average, estimator.mechanism, found.estimate))
             above, below = low > monitor.threshold, high < monitor.threshold
-            return DriftLook(
+            return WindowLook(
                 window=window,
                 estimate=found.estimate,
                 noise_deviation=found.noise_deviation,
