@@ -50,6 +50,11 @@ from .numbers.gaussian import Gaussian as Gaussian
 from .numbers.laplace import Laplace as Laplace
 from .numbers.skellam import Skellam as Skellam
 from .numbers.staircase import Staircase as Staircase
+from .partitions.partition_selection import PartitionChoice as PartitionChoice
+from .partitions.partition_selection import PartitionSelection as PartitionSelection
+from .partitions.partition_selection import choose_partitions as choose_partitions
+from .partitions.rules import OptimalRule as OptimalRule
+from .partitions.rules import ThresholdRule as ThresholdRule
 from .randomness.noise import Noise as Noise
 from .randomness.noise import ReleaseNoise as ReleaseNoise
 from .randomness.noise import SecureReleaseUnavailableError as SecureReleaseUnavailableError

@@ -398,6 +398,19 @@ def maximum(branches: list[LossPmf], upper: bool) -> LossPmf:
     return _trim(LossPmf(step, start, p * ratio * (1 + 8 * U * size), min(1.0, infinity + 1e-280)))
 
 
+def without_round_off(law: LossPmf, infinity: float = 0.0) -> LossPmf:
+    """Returns an upper law with its largest losses moved to infinity, as much mass as is there beyond ``infinity``.
+
+    A law made by Fourier transforms holds only round-off at the largest losses, which a tilt would magnify.
+    """
+    above = np.cumsum(law.p[::-1])
+    far = min(int(np.searchsorted(above, law.infinity - infinity, side="right")), len(law.p) - 1)
+    if far == 0:
+        return law
+    kept = law.p[: len(law.p) - far]
+    return LossPmf(law.step, law.start, kept, min(1.0, law.infinity + float(above[far - 1])))
+
+
 def _runs(good: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
     """Splits the points into few runs (first, end, branch) on each of which one branch is ``good``; from the right."""
     size = good.shape[1]

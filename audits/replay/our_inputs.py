@@ -26,6 +26,7 @@ from hockeystick.mechanisms.numbers.added_reals import AdditiveNoise
 from hockeystick.mechanisms.numbers.discrete_laplace import DiscreteLaplace
 from hockeystick.mechanisms.numbers.laplace import Laplace
 from hockeystick.mechanisms.numbers.staircase import Staircase
+from hockeystick.mechanisms.partitions.partition_selection import PartitionSelection
 from hockeystick.mechanisms.selection.common import Selection
 from hockeystick.mechanisms.streams.hybrid_tree import HybridTree
 from hockeystick.mechanisms.streams.matrix_mechanism import MatrixMechanism
@@ -183,6 +184,15 @@ def _counted(mechanism: Any, pair: Pair) -> Met:
     return Met(apart if mechanism.records is None else math.ceil(apart / 2.0), "records", 1.0, default=True)
 
 
+def _persons_of_keys(mechanism: Any, pair: Pair) -> Met:
+    """The least number of persons, in so many keys each, who can have changed the numbers of persons of all keys."""
+    change = pair[1] - pair[0]
+    ways = [float(np.maximum(change, 0.0).sum()), float(np.maximum(-change, 0.0).sum())]
+    moved = max(ways) if mechanism.adjacency is Adjacency.REPLACE_ONE else sum(ways)
+    least = max(math.ceil(moved / mechanism.partitions), float(np.abs(change).max(initial=0.0)))
+    return Met(least, "records", 1.0, default=True)
+
+
 def _group(mechanism: Any, pair: Pair) -> Met:
     inner = input_of(mechanism.mechanism)
     assert inner is not None
@@ -207,6 +217,7 @@ _INPUTS: tuple[tuple[tuple[type, ...], Input], ...] = (
     ((LazySwitch,), Input(_ratios, _decisions)),
     ((Subsampled,), Input(_rows, _reports, any_shape=True)),
     ((CellCounts,), Input(_counted, _reports)),
+    ((PartitionSelection,), Input(_persons_of_keys, _reports)),
 )
 
 

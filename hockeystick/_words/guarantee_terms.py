@@ -25,6 +25,7 @@ from hockeystick.accounting import (
     SampledWithoutReplacement,
     Shuffled,
     ShuffledBatches,
+    ThresholdedCounts,
     TruncatedPoissonSampled,
 )
 from hockeystick.accounting.numerics.rounded_text import upper
@@ -82,6 +83,8 @@ def _shifts(event: PrivacyEvent, distance: float, sampled: bool) -> Iterator[Shi
         distance *= event.length
     if isinstance(event, TruncatedPoissonSampled):  # its children are bounds on it
         yield 1.0, "l2", True
+    elif isinstance(event, ThresholdedCounts):  # its child is the noise of one of a person's counts
+        yield distance, event.norm, sampled
     elif children := event.children():
         for child in children:
             yield from _shifts(child, distance, sampled)

@@ -100,6 +100,8 @@ PLAIN: list[PrivacyEvent] = [
     c.CumulativeAboveThreshold(20.0, 1.0),
     c.GaussianAboveThreshold(2.0, 4.0, 100),
     c.GaussianAboveThreshold(5.0, 5.0, 10, 3, True),
+    c.ThresholdedCounts(c.DiscreteLaplace(2.0), 1e-3, 2),
+    c.ThresholdedCounts(c.DiscreteGaussian(3.0), 1e-2, 1, replacement=True),
 ]
 
 NESTED: list[PrivacyEvent] = [

@@ -264,6 +264,10 @@ def _mechanisms() -> dict[str, Row]:
             {name: [0.5, 1.0, 0.5] for name in VALUE},
         ),
         "CellCounts": Row(lambda: M.CellCounts(cells=4, scale=2.0), {name: [1, 2, 0, 1] for name in VALUE}),
+        "PartitionSelection": Row(
+            lambda: M.PartitionSelection.calibrated(epsilon=1.0, delta=1e-3),
+            {name: [1, 2, 0, 1] for name in (*VALUE, "persons")},
+        ),
         "CumulativeSession": Row(
             lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0).start(
                 noise=M.SimulationNoise(1)

@@ -33,7 +33,7 @@ from hockeystick.accounting.events.noise.tabulated_noise import IntegerNoise
 from hockeystick.accounting.losses import integer_noise_tables, wide_noise
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
 from hockeystick.accounting.losses.integer_noise_tables import NoiseTable
-from hockeystick.accounting.losses.loss_grid import LossPmf
+from hockeystick.accounting.losses.loss_grid import LossPmf, without_round_off
 from hockeystick.accounting.numerics.directed_rounding import U, quotient_up
 
 _MAX_OUTCOMES = 2**17
@@ -179,15 +179,7 @@ class Spread(PrivacyEvent):
 
     def _loss_law(self, step: float, upper: bool) -> LossPmf:
         law = self._known().loss_law(step, upper)
-        if not upper:
-            return law
-        # A law made by Fourier transforms holds only round-off at the largest losses, which a tilt would magnify:
-        # losses that together have no more than the mass at infinity are moved there.
-        above = np.cumsum(law.p[::-1])
-        far = min(int(np.searchsorted(above, law.infinity, side="right")), len(law.p) - 1)
-        if far == 0:
-            return law
-        return LossPmf(law.step, law.start, law.p[: len(law.p) - far], min(1.0, law.infinity + float(above[far - 1])))
+        return without_round_off(law) if upper else law
 
     def children(self) -> tuple[PrivacyEvent, ...]:
         inner = self.inner()

@@ -36,6 +36,8 @@ from hockeystick.mechanisms import (
     MatrixMechanism,
     NoisyMax,
     OneBitChannel,
+    OptimalRule,
+    PartitionSelection,
     PermuteAndFlip,
     PoissonSample,
     RandomizedResponse,
@@ -44,6 +46,7 @@ from hockeystick.mechanisms import (
     SparseVector,
     Staircase,
     Subsampled,
+    ThresholdRule,
     TopK,
     TreeAggregation,
     UnaryEncoding,
@@ -196,6 +199,16 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         "cell-counts",
         CellCounts(cells=9, scale=4.0, branching=3, records=20),
         [("one level charged of two", CellCounts(cells=9, scale=2.0, branching=3, records=20), 4_000)],
+    )
+    yield (
+        "partition-selection-optimal",
+        PartitionSelection(rule=OptimalRule(0.5, 1e-9), partitions=2),
+        [("charged once for both keys", PartitionSelection(rule=OptimalRule(1.0, 1e-9), partitions=2), 4_000)],
+    )
+    yield (
+        "partition-selection-threshold",
+        PartitionSelection(rule=ThresholdRule("gaussian", 3.0, 24), partitions=2),
+        [(half, PartitionSelection(rule=ThresholdRule("gaussian", 1.5, 24), partitions=2), 2_000)],
     )
     yield "skellam", Skellam(8.0), [("half the variance", Skellam(4.0), 16_000)]
     yield "staircase", Staircase(1.0), [("twice the epsilon", Staircase(2.0), 1_000)]
