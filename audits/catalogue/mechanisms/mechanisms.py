@@ -203,7 +203,7 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     yield (
         "partition-selection-optimal",
         PartitionSelection(rule=OptimalRule(0.5, 1e-9), partitions=2),
-        [("charged once for both keys", PartitionSelection(rule=OptimalRule(1.0, 1e-9), partitions=2), 4_000)],
+        [("twice the epsilon of a key", PartitionSelection(rule=OptimalRule(1.0, 1e-16), partitions=2), 4_000)],
     )
     yield (
         "partition-selection-threshold",

@@ -87,7 +87,7 @@ def test_the_best_rule_is_chosen(m: int, law: str | None) -> None:
     assert best.half() == min(one.half() for one in choice.candidates) and len(choice.candidates) == 3
     assert getattr(best.rule, "law", None) == law
     counted = PartitionSelection.calibrated(epsilon=1.0, delta=1e-6, partitions=m, counts=True)
-    assert counted.rule.counts and f"{counted.rule.threshold} on counts" in str(choice)
+    assert counted.rule.counts and f"threshold {counted.half()} on counts" in str(choice)
 
 
 @pytest.mark.statistical

@@ -33,7 +33,7 @@ def law(n: int, a: float, threshold: int) -> FloatArray:
     """P(hidden), P(shown as threshold), … for a partition of n persons under discrete Laplace noise a^|z|."""
     last = threshold + 9
     if n == 0:
-        return np.eye(1, last - threshold + 2)[0]
+        return np.array([1.0] + [0.0] * (last - threshold + 1))
 
     def at_least(t: int) -> float:
         return a ** (t - n) / (1 + a) if t > n else 1 - a ** (n - t + 1) / (1 + a)
@@ -182,4 +182,5 @@ def test_groups_relations_and_replacement() -> None:
 )
 def test_bad_parameters_are_refused(odd: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
-        ThresholdedCounts(**({"noise": PureDP(1.0), "shown": 1e-3, "partitions": 2} | odd))
+        given: dict[str, Any] = {"noise": PureDP(1.0), "shown": 1e-3, "partitions": 2}
+        ThresholdedCounts(**(given | odd))
