@@ -26,7 +26,9 @@ from hockeystick.accounting.validate import array, as_array
 from hockeystick.learners.experts.expert_losses import checked_losses
 
 _PIECE_BYTES = 1 << 26  # size of the pieces in which an array is read
-_PART_CELLS = 1 << 19  # losses that are passed on at a time where their reader copies them
+_PART_CELLS = (
+    1 << 16
+)  # losses that are passed on at a time where their reader copies them, to memory that it uses again
 _ROOM_BYTES = 1 << 24  # size of the memory for sums
 _BLOCK_BYTES = 1 << 21  # size of the blocks that are added up and then checked in the cache
 _FEW_BYTES = 1 << 20  # sums of smaller blocks are written, side by side with others

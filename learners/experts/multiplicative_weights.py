@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners.common import arguments
@@ -18,6 +18,9 @@ from hockeystick.learners.common.online_learner import METHODS, OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.experts.batches import exact_batch_sums
 from hockeystick.learners.experts.expert_losses import TakesLosses
+
+_CELLS = 1 << 15  # weights that are computed at a time, in the cache
+_FARTHEST = 500.0  # of the exponents of the best expert's weights, which share one scale
 
 
 def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
@@ -40,10 +43,17 @@ def log_weights(batch_losses: FloatArray, learning_rate: float) -> FloatArray:
 def expected_regret(batches: Iterable[FloatArray], learning_rate: float) -> float:
     """Returns the exact expected regret of drawing one expert per batch, from the batches' sums in blocks."""
     lost, before = 0.0, np.zeros(1)
-    for sums in batches:
-        after = before + np.cumsum(sums, axis=0)
-        laws = softmax(-learning_rate * (after - sums), axis=1)
-        lost, before = lost + float(np.einsum("sd,sd->", laws, sums)), after[-1]
+    for block in batches:
+        most = max(float(block.max()), 1e-300)  # by which a batch can change the least total
+        size = max(1, min(_CELLS // block.shape[1], int(_FARTHEST / (learning_rate * most))))
+        for sums in np.split(block, range(size, len(block), size)):
+            totals = np.concatenate([np.broadcast_to(before, (1, block.shape[1])), sums])
+            np.cumsum(totals, axis=0, out=totals)
+            before, weights = totals[-1].copy(), totals[:-1]
+            weights -= weights[0].min()
+            weights *= -learning_rate
+            np.exp(weights, out=weights)
+            lost += float(np.sum(np.einsum("sd,sd->s", weights, sums) / weights.sum(axis=1)))
     return lost - float(before.min())
 
 

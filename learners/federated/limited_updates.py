@@ -35,8 +35,8 @@ from hockeystick.learners.common.online_learner import EXACT_WEIGHTS, OnlineLear
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
-from hockeystick.learners.experts.batches import checked_rows
-from hockeystick.learners.experts.expert_losses import TakesLosses, regret_floor
+from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
+from hockeystick.learners.experts.expert_losses import TakesLosses
 from hockeystick.mechanisms import ExponentialMechanism
 from hockeystick.mechanisms.contract.arguments import generator, quotient_up, run_count, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
@@ -165,14 +165,14 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
         rows = array("experts", experts, shape=(None, self.epochs + 1), low=0, high=self.experts - 1)
         if (rows != np.floor(rows)).any():
             raise InvalidArgumentError("experts", experts, "are not whole numbers", "give indices of experts")
-        ratios = self._log_law(self._stream(losses0)) - self._log_law(self._stream(losses1))
+        ratios = self._log_law(self._sums(losses0)) - self._log_law(self._sums(losses1))
         return np.asarray(ratios[np.arange(self.epochs + 1), rows.astype(np.int64)].sum(axis=1))
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> Experts:
         """Returns the expert of each epoch in ``runs`` independent runs, shape (runs, epochs + 1)."""
-        law, source, count = np.exp(self._log_law(self._stream(losses))), generator(rng), run_count(runs)
+        law, source, count = np.exp(self._log_law(self._sums(losses))), generator(rng), run_count(runs)
         found = np.empty((count, self.epochs + 1), np.int64)
         for column, odds in zip(found.T, np.cumsum(law, axis=1), strict=True):
             drawn = np.searchsorted(odds, source.random(count) * odds[-1], side="right")
@@ -263,14 +263,14 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
 
     # --- utility -----------------------------------------------------------------------------------------------------
 
-    def marginals(self, losses: npt.ArrayLike) -> FloatArray:
+    def marginals(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> FloatArray:
         """Returns the exact law of the expert of each epoch, shape (epochs + 1, experts); epochs are independent."""
-        return np.asarray(np.exp(self._log_law(self._stream(losses))))
+        return np.asarray(np.exp(self._log_law(self._sums(losses))))
 
-    def expected_regret(self, losses: npt.ArrayLike) -> float:
-        """Returns the exact expected regret against the best single expert."""
-        stream = self._stream(losses)
-        return self._expected_loss(stream) - regret_floor(stream)[1]
+    def expected_regret(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> float:
+        """Returns the exact expected regret against the best single expert; losses are read in blocks."""
+        sums = self._sums(losses)
+        return self._expected_loss(sums) - float(sums.sum(axis=0).min())
 
     def regret_bound(self, *, adversary: Adversary = "stochastic") -> RegretBound:
         """Returns a bound on the expected regret for independent losses of one law in each round.
@@ -306,20 +306,27 @@ class LimitedUpdates(TakesLosses, OnlineLearner):
         streams = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
         if not len(streams):
             raise InvalidDataError("losses", losses, "has no clients", "give at least one")
-        checked = [self._stream(stream) for stream in streams]
-        best = float(np.sum(checked, axis=(0, 1)).min())
-        return (sum(self._expected_loss(stream) for stream in checked) - best) / len(checked)
+        sums = [self._sums(stream) for stream in streams]
+        best = float(np.sum(sums, axis=(0, 1)).min())
+        return (sum(self._expected_loss(each) for each in sums) - best) / len(sums)
 
-    def _expected_loss(self, stream: FloatArray) -> float:
-        sums = np.add.reduceat(stream, self.edges[:-1], axis=0)
-        return float(np.sum(np.exp(self._log_law(stream)) * sums))
+    def _sums(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> FloatArray:
+        """Returns the sum of each epoch's losses, shape (epochs + 1, experts)."""
+        found, first = np.zeros((self.epochs + 1, self.experts)), 0
+        for rows in exact_batch_sums(losses, rounds=self.rounds, experts=self.experts, clip=self.clip):
+            edges = np.clip(self.edges - first, 0, len(rows))
+            (met,) = np.nonzero(np.diff(edges))
+            found[met] += np.add.reduceat(rows, edges[met], axis=0)
+            first += len(rows)
+        return found
 
-    def _log_law(self, stream: FloatArray) -> FloatArray:
-        """ln P of each epoch's expert, shape (epochs + 1, experts)."""
+    def _expected_loss(self, sums: FloatArray) -> float:
+        return float(np.sum(np.exp(self._log_law(sums)) * sums))
+
+    def _log_law(self, sums: FloatArray) -> FloatArray:
+        """ln P of each epoch's expert, shape (epochs + 1, experts), from the epochs' sums."""
         found = np.zeros((self.epochs + 1, self.experts))
-        if self.epochs:
-            known = stream[: self.edges[-2]]
-            found[1:] = np.add.reduceat(known, self.edges[:-2], axis=0) / -self.draw.scale
+        found[1:] = sums[:-1] / -self.draw.scale
         return np.asarray(special.log_softmax(found, axis=1))
 
 

@@ -12,7 +12,7 @@ Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tre
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from hockeystick.accounting import (
     PrivacyEvent,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, one_of
+from hockeystick.accounting.validate import array, as_array, integer, one_of
 from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
 from hockeystick.learners.common.online_learner import OnlineLearner
@@ -253,11 +253,9 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         Returns:
             Shape (clients, rounds).
         """
-        shape = (self.clients, self.rounds, self.experts)
-        given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
-        checked = np.stack([self._stream(each, f"losses[{i}]") for i, each in enumerate(given)])
+        mean = np.minimum(sum(self._checked(losses)) / self.clients, 1.0)
         noise, draws = generator(rng).spawn(2)
-        sums = np.cumsum(self.simulate(checked.mean(axis=0), noise, 1)[0], axis=1)
+        sums = np.cumsum(self.simulate(mean, noise, 1)[0], axis=1)
         places = draws.random((self.clients, self.rounds)) * sums[:, -1]
         return np.asarray((places[:, :, None] >= sums[:, :-1]).sum(axis=2), dtype=np.int64)
 
@@ -320,12 +318,17 @@ class NoisyHedge(TakesLosses, OnlineLearner):
 
     def _added_up(self, losses: npt.ArrayLike) -> FloatArray:
         """Returns the checked losses, added up over the clients, shape (rounds, experts)."""
-        shape = (self.clients, self.rounds, self.experts)
-        given = array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)
-        sums = np.zeros(shape[1:])
-        for i, each in enumerate(given):
-            sums += self._on_grid(self._stream(each, f"losses[{i}]"))
+        sums = zeros((self.rounds, self.experts))
+        for each in self._checked(losses):
+            sums += self._on_grid(each)
         return sums
+
+    def _checked(self, losses: npt.ArrayLike) -> Iterator[FloatArray]:
+        """Returns the checked losses of one client after the other, of which one at a time is copied."""
+        given, shape = as_array("losses", losses, data=True), (self.clients, self.rounds, self.experts)
+        if given.dtype.kind not in "biuf" or given.shape != shape:
+            array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)  # raises, with the reason
+        return (self._stream(each, f"losses[{i}]") for i, each in enumerate(given))
 
     @property
     def _entries(self) -> int:

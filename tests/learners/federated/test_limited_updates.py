@@ -163,3 +163,14 @@ def test_bad_arguments_are_refused(call: Callable[[LimitedUpdates], object]) -> 
         call(LimitedUpdates(rounds=5, experts=3, learning_rate=1.0))
     clipped = LimitedUpdates(rounds=5, experts=3, learning_rate=1.0, clip=True)
     np.testing.assert_allclose(clipped.marginals(np.full((5, 3), 7.0)), 1 / 3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 13, 16])
+def test_blocks_of_losses_have_the_laws_and_the_regret_of_the_whole(rounds: int) -> None:
+    losses = np.random.default_rng(6).random((rounds, 3))
+    made = LimitedUpdates(rounds=rounds, experts=3, learning_rate=0.8)
+    law = transcription(losses, 0.8)
+    expected = float((law * losses).sum() - losses.sum(axis=0).min())
+    for blocks in (losses, np.array_split(losses, 3), list(losses[:, None])):
+        np.testing.assert_allclose(made.marginals(blocks), law[made.edges[:-1]], rtol=1e-12)
+        assert made.expected_regret(blocks) == pytest.approx(expected, rel=1e-12, abs=1e-12)
