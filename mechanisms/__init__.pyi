@@ -2,11 +2,11 @@ from .contract.protocol import AuditableMechanism as AuditableMechanism
 from .contract.protocol import Mechanism as Mechanism
 from .counts.cell_counts import CellAnswers as CellAnswers
 from .counts.cell_counts import CellCounts as CellCounts
-from .counts.cell_counts import CountsBound as CountsBound
 from .counts.choice import CountsCandidate as CountsCandidate
 from .counts.choice import CountsChoice as CountsChoice
 from .counts.choice import choose_counts as choose_counts
 from .counts.edges import count_cells as count_cells
+from .counts.simulated_bounds import CountsBound as CountsBound
 from .data.clipping import ClipNorm as ClipNorm
 from .data.clipping import ClipNumbers as ClipNumbers
 from .data.clipping import ClippedMean as ClippedMean

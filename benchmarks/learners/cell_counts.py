@@ -22,7 +22,7 @@ from hockeystick.mechanisms import CellCounts, choose_counts, count_cells
 
 PAGE = Path(__file__).parents[2] / "docs" / "release-a-table.md"
 RUNS = 200
-CELLS, EPSILONS = (16, 64, 256), (0.1, 1.0, 10.0)
+CELLS, EPSILONS = (10, 64, 256, 1024, 4096), (0.1, 1.0, 10.0)
 
 
 def columns() -> dict[str, FloatArray]:
@@ -37,6 +37,7 @@ def columns() -> dict[str, FloatArray]:
         "alcohol": wine.data[:, 0],
         "bmi": diabetes.data[:, 2],
         "made-up incomes": np.random.default_rng(0).lognormal(10.0, 0.6, 48_842).clip(0.0, 200_000.0),
+        "many made-up incomes": np.random.default_rng(1).lognormal(10.0, 0.6, 5_000_000).clip(0.0, 200_000.0),
     }
 
 

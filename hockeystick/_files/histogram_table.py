@@ -7,13 +7,14 @@ away. A record with another value, or with none, is counted in the last cell of 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from attrs import field, frozen
 
-from hockeystick._files.release_table import number_of
+from hockeystick._files.release_table import numbers_of
 from hockeystick._files.symbol_tables import Table, read_pieces, table_of
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
@@ -72,7 +73,7 @@ class CountedColumn:
         if not self.edges:
             known = {value: i for i, value in enumerate(self.cells[:-1])}
             return np.array([known.get(text, other) for text in texts], dtype=np.int64)
-        numbers, edges = np.array([number_of(text) for text in texts], dtype=np.float64), np.array(self.edges)
+        numbers, edges = numbers_of(texts), np.array(self.edges)
         inside = (numbers >= edges[0]) & (numbers <= edges[-1])  # false for what is not a number
         found = np.minimum(np.searchsorted(edges, numbers, side="right") - 1, other - 1)
         return np.where(inside, found, other).astype(np.int64)
@@ -104,17 +105,45 @@ def read_cells(
         InvalidArgumentError: The file or a column does not exist, or a line has too many or too few fields.
         MissingExtraError: A Parquet file without the extra ``tables``.
     """
+    cells: list[IntArray] = [np.zeros(0, dtype=np.int64)]
+    people: list[str] = []
+    for codes, names in _pieces(argument, path, columns, person):
+        found = np.zeros(codes.shape[1], dtype=np.int64)
+        for column, places in zip(columns, codes, strict=True):
+            found = found * len(column.cells) + places
+        cells.append(found)
+        people += names
+    return np.concatenate(cells), people if person else None
+
+
+@unchained()
+def read_codes(argument: str, path: Table, columns: Sequence[CountedColumn]) -> IntArray:
+    """Returns the number of the cell of each record in each column, shape (n, columns).
+
+    Args:
+        argument: The option that names the file, for messages.
+        path: The file, or a data frame.
+        columns: The columns.
+
+    Raises:
+        InvalidArgumentError: The file or a column does not exist, a line has too many or too few fields, or there are
+            no records.
+        MissingExtraError: A Parquet file without the extra ``tables``.
+    """
+    source = table_of(argument, path)
+    found: list[Any] = [codes.astype(np.int32) for codes, _ in _pieces(argument, source, columns, None)]
+    if not found:
+        raise InvalidArgumentError(argument, source, "has no records", "give one record per line")
+    return np.asarray(np.concatenate(found, axis=1).T)
+
+
+def _pieces(
+    argument: str, path: Table, columns: Sequence[CountedColumn], person: str | None
+) -> Iterator[tuple[IntArray, Sequence[str]]]:
+    """Yields cells (columns, n) of some records at a time, and their persons."""
     numeric = [column for column in columns if column.edges]
     wanted = [column for column in columns if not column.edges]
     names = (*((person,) if person else ()), *(column.name for column in (*wanted, *numeric)))
-    sizes = [len(column.cells) for column in columns]
-    cells: list[IntArray] = [np.zeros(0, dtype=np.int64)]
-    people: list[str] = []
     for piece in read_pieces(argument, table_of(argument, path), names, numbers=len(numeric), missing=True):
         texts = dict(zip(names, piece, strict=True))
-        found = np.zeros(len(piece[0]), dtype=np.int64)
-        for column, size in zip(columns, sizes, strict=True):
-            found = found * size + column.places(texts[column.name])
-        cells.append(found)
-        people += texts[person] if person else ()
-    return np.concatenate(cells), people if person else None
+        yield np.array([column.places(texts[column.name]) for column in columns]), texts[person] if person else ()

@@ -35,7 +35,7 @@ def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArr
     pieces: list[FloatArray] = []
     before, source = 0, table_of(argument, path)
     for piece in read_pieces(argument, source, tuple(columns), numbers=len(columns)):
-        table = np.array([[number_of(text) for text in texts] for texts in piece]).T
+        table = np.array([numbers_of(texts) for texts in piece]).T
         bad = np.flatnonzero(np.isnan(table).any(axis=1))
         if len(bad):
             name = columns[int(np.argmax(np.isnan(table[bad[0]])))]
@@ -48,8 +48,15 @@ def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArr
     return np.concatenate(pieces)
 
 
-def number_of(text: str) -> float:
-    """Returns the number that a field holds; NaN if it holds none."""
+def numbers_of(texts: Sequence[str]) -> FloatArray:
+    """Returns the numbers that fields hold, shape (n,); NaN where one holds none."""
+    try:
+        return np.fromiter(map(float, texts), dtype=np.float64, count=len(texts))
+    except ValueError:
+        return np.array([_number(text) for text in texts], dtype=np.float64)
+
+
+def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:

@@ -43,6 +43,11 @@ class CellTree:
         return tuple(np.arange(0, self.cells, width) for width in reversed(widths))
 
     @property
+    def unit(self) -> float:
+        """1: sums are whole numbers of records."""
+        return 1.0
+
+    @property
     def levels(self) -> int:
         """The number of measured levels, and so of measured sums that hold one record."""
         return len(self.starts)
@@ -61,7 +66,11 @@ class CellTree:
         moved = self.levels * (2 if self.total_known else 1)
         return math.sqrt(moved) if squares else float(moved)
 
-    def sums(self, counts: IntArray) -> IntArray:
+    def farthest(self) -> tuple[int, int]:
+        """Returns the first and the last cell, between which a record moves the sums the farthest."""
+        return 0, self.cells - 1
+
+    def of(self, counts: IntArray) -> IntArray:
         """Returns the measured sums of counts (k,), level after level from the top."""
         return np.concatenate([np.add.reduceat(counts, starts) for starts in self.starts])
 
@@ -69,7 +78,7 @@ class CellTree:
         """Returns the least-squares counts (runs, k) for noisy sums (runs, measurements) of equal variances.
 
         Args:
-            noisy: The noisy sums, in the order of :meth:`sums`.
+            noisy: The noisy sums, in the order of :meth:`of`.
             total: The sum of all cells, where it is known.
         """
         own = np.split(np.asarray(noisy, dtype=float), np.cumsum([len(s) for s in self.starts])[:-1], axis=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from attrs import frozen
 
 from hockeystick.accounting import NumericalError
@@ -9,18 +11,21 @@ from hockeystick.accounting.validate import one_of, probability
 from hockeystick.mechanisms.contract import arguments
 from hockeystick.mechanisms.counts.cell_counts import (
     CellCounts,
-    CountsBound,
     Law,
-    Queries,
-    checked_confidence,
+    Strategy,
     largest_errors,
 )
+from hockeystick.mechanisms.counts.cell_sums import MOST_OPTIMISED, MOST_RECORDS, MOST_ROOT, Queries
+from hockeystick.mechanisms.counts.simulated_bounds import (
+    COMPARED,
+    CountsBound,
+    checked_confidence,
+    compared_draws,
+    compared_error,
+)
 
-_COMPARED = 2  # the seed of the simulations that are compared
 _BRANCHES: dict[Law, tuple[int, ...]] = {"laplace": (4, 8, 16, 32, 64), "gaussian": (2, 3, 4, 8)}
-_FLAT = 1 << 14  # cells up to which noise on the cells alone is compared
-_NUMBERS, _MOST, _LEAST = 2**19, 199, 19
-_LEVEL = 0.9  # of the simulated errors that are compared
+_FLAT: dict[Law, int] = {"laplace": 1 << 14, "gaussian": 64}  # cells up to which noise on them alone is compared
 
 
 @frozen(kw_only=True)
@@ -82,9 +87,10 @@ def choose_counts(
 ) -> CountsChoice:
     """Returns the mechanism that answers all thresholds or intervals of k ordered cells with the least error.
 
-    Candidates are discrete Laplace and, for δ > 0, discrete Gaussian noise on the cells alone and on trees of several
-    branchings. They are compared by their simulated largest error, which depends on no data. So the choice costs no
-    privacy, and the stated bound holds for the mechanism that is taken.
+    Candidates are Laplace noise on the cells alone, on trees of several branchings and, for up to 512 cells, on
+    optimised sums. For δ > 0 they are also Gaussian noise on up to 64 cells alone, and on the square root of the prefix
+    sums of up to 2^14 cells or on trees of more. They are compared by their simulated largest error, which depends on
+    no data. So the choice costs no privacy, and the stated bound holds for the mechanism that is taken.
 
     Args:
         cells: k, from 2 to 2^20.
@@ -108,38 +114,54 @@ def choose_counts(
     target = arguments.target_epsilon(epsilon)
     chance, level = probability("delta", delta), checked_confidence(confidence)
     one_of("queries", queries, "thresholds", "intervals")
-    laws: tuple[Law, ...] = ("laplace", "gaussian") if chance > 0.0 else ("laplace",)
-    flat = (first.cells,) if first.cells <= _FLAT else ()
     found, problem = [], None
-    for law in laws:
-        for branching in sorted({min(b, first.cells) for b in (*_BRANCHES[law], *flat)}):
-            try:
-                mechanism = CellCounts.calibrated(
-                    cells=first.cells,
-                    epsilon=target,
-                    delta=chance,
-                    law=law,
-                    branching=None if branching == first.cells else branching,
-                    records=first.records,
-                )
-            except NumericalError as error:
-                problem = error
-                continue
-            found.append(CountsCandidate(name=_name(mechanism), mechanism=mechanism, error=_error(mechanism, queries)))
+    for law, strategy, branching in _shapes(first, queries, chance):
+        try:
+            mechanism = CellCounts.calibrated(
+                cells=first.cells,
+                epsilon=target,
+                delta=chance,
+                law=law,
+                strategy=strategy,
+                branching=branching,
+                records=first.records,
+            )
+        except NumericalError as error:
+            problem = error
+            continue
+        found.append(CountsCandidate(name=_name(mechanism), mechanism=mechanism, error=_error(mechanism, queries)))
     if not found:
         raise problem or NumericalError("no noise meets the target")
     found.sort(key=lambda one: one.error)
     return CountsChoice(candidates=tuple(found), queries=queries, confidence=level)
 
 
+def _shapes(of: CellCounts, queries: Queries, delta: float) -> Iterator[tuple[Law, Strategy, int | None]]:
+    """Yields law, strategy and branching of each candidate."""
+    weighted = (of.records or 0) <= MOST_RECORDS
+    root = weighted and of.cells <= MOST_ROOT
+    branches: dict[Law, set[int]] = {"laplace": {of.cells, *_BRANCHES["laplace"]}}
+    if delta > 0.0:  # the square root is better than every tree
+        branches["gaussian"] = {of.cells} if root else {of.cells, *_BRANCHES["gaussian"]}
+    for law, some in branches.items():
+        for branching in sorted(b for b in some if b < of.cells or (b == of.cells <= _FLAT[law])):
+            yield law, "tree", None if branching == of.cells else branching
+    if weighted and of.cells <= MOST_OPTIMISED:
+        yield "laplace", ("optimised-thresholds" if queries == "thresholds" else "optimised-intervals"), None
+    if delta > 0.0 and root:
+        yield "gaussian", "square-root", None
+
+
 def _name(mechanism: CellCounts) -> str:
     law = mechanism.law.capitalize()
+    if mechanism.strategy == "square-root":
+        return f"{law} noise on the square root of the prefix sums"
+    if mechanism.strategy != "tree":
+        return f"{law} noise on optimised sums"
     if mechanism.branching is None:
         return f"{law} noise on the cells"
     return f"{law} noise on a tree of {mechanism.branching} branches"
 
 
 def _error(mechanism: CellCounts, queries: Queries) -> float:
-    draws = min(_MOST, max(_LEAST, _NUMBERS // mechanism.tree.measurements))
-    errors = largest_errors(mechanism, queries, draws, _COMPARED)
-    return float(errors[int(_LEVEL * draws)])
+    return compared_error(largest_errors(mechanism, queries, compared_draws(mechanism.sums.measurements), COMPARED))

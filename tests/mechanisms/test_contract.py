@@ -101,6 +101,14 @@ CATALOGUE: list[tuple[AuditableMechanism, AuditableMechanism]] = [
         PartitionSelection(rule=OptimalRule(0.5, 1e-12), partitions=2),
         PartitionSelection(rule=OptimalRule(1.2, 1e-12), partitions=2),
     ),
+    (
+        CellCounts(cells=9, scale=2.0, strategy="optimised-thresholds"),
+        CellCounts(cells=9, scale=1.0, strategy="optimised-thresholds"),
+    ),
+    (
+        CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root"),
+        CellCounts(cells=9, scale=2.0, records=20, law="gaussian", strategy="square-root"),
+    ),
     (UnaryEncoding.symmetric(1.0, categories=4), UnaryEncoding.symmetric(2.0, categories=4)),
     (HadamardResponse(1.0, categories=5), HadamardResponse(2.0, categories=5)),
     (OneBitChannel(1.0, low=-1.0, high=1.0), OneBitChannel(2.0, low=-1.0, high=1.0)),

@@ -224,6 +224,7 @@ READS = {
     "audits/systems/programs.py": "data of the audit itself",
     "audits/systems/wire.py": "data of the audit itself",
     "hockeystick/_guess/names.py": "lists of names in the package",
+    "mechanisms/counts/cell_sums.py": "weights in the package, whose digest is checked",
     "hockeystick/_runs": "graphs of this process",
     "hockeystick/_pytest/session.py": "records of this process and its workers",
     "hockeystick/_pytest/budget_fixture.py": "graphs of this process",

@@ -210,6 +210,15 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         PartitionSelection(rule=ThresholdRule("gaussian", 3.0, 24), partitions=2),
         [(half, PartitionSelection(rule=ThresholdRule("gaussian", 1.5, 24), partitions=2), 2_000)],
     )
+    optimised = CellCounts(cells=40, scale=2.0, records=20, strategy="optimised-thresholds")
+    added = CellCounts(cells=40, scale=1.0, records=20, strategy="optimised-thresholds")
+    yield "cell-counts-optimised", optimised, [("charged of one more record", added, 4_000)]
+    root = CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root")
+    yield (
+        "cell-counts-square-root",
+        root,
+        [(half, CellCounts(cells=9, scale=2.0, records=20, law="gaussian", strategy="square-root"), 16_000)],
+    )
     yield "skellam", Skellam(8.0), [("half the variance", Skellam(4.0), 16_000)]
     yield "staircase", Staircase(1.0), [("twice the epsilon", Staircase(2.0), 1_000)]
     yield (

@@ -204,7 +204,7 @@ def plan_content(plan: CellPlan) -> dict[str, Any]:
             "noise": mechanism.law,
             "scale": mechanism.scale,
             "branches": mechanism.branching,
-            "noisy_sums": mechanism.tree.measurements,
+            "noisy_sums": mechanism.sums.measurements,
         },
     }
 

@@ -22,6 +22,8 @@ EVERY = (
     M.DiscreteLaplace(2.0, sensitivity=2),
     M.DiscreteGaussian(3.0),
     M.CellCounts(cells=9, scale=4.0, branching=3, records=20),
+    M.CellCounts(cells=9, scale=2.0, strategy="optimised-thresholds"),
+    M.CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root"),
     M.Skellam(9.0),
     M.Staircase(1.0, sensitivity=2.0),
     M.ExponentialMechanism(2.0),

@@ -69,7 +69,7 @@ def test_monotone_answers_never_have_larger_errors(counts, noise, known) -> None
         true[0] = 1
     mechanism = CellCounts(cells=len(true), scale=5.0, records=int(true.sum()) if known else None)
     output = mechanism.simulate(true, np.random.default_rng(noise), 1)[0]
-    raw = prefixes(mechanism.tree.fit(output[None].astype(float), float(true.sum()))[0]) - prefixes(true)
+    raw = prefixes(mechanism.sums.fit(output[None].astype(float), float(true.sum()))[0]) - prefixes(true)
     found = mechanism.answers(output).cumulative
     error = found - prefixes(true)
     assert np.abs(error).max() <= np.abs(raw).max() + 1e-9
@@ -146,7 +146,7 @@ def test_a_bound_fails_as_often_as_it_says(queries, records, branching) -> None:
 
     def failures(drawn: CellCounts) -> int:
         outputs = drawn.simulate(TABLES["even"], np.random.default_rng(5), 2000).astype(float)
-        sums = np.pad(np.cumsum(mechanism.tree.fit(outputs, 640.0), axis=1), ((0, 0), (1, 0)))
+        sums = np.pad(np.cumsum(mechanism.sums.fit(outputs, 640.0), axis=1), ((0, 0), (1, 0)))
         errors = sums - prefixes(TABLES["even"])
         largest = np.ptp(errors, axis=1) if queries == "intervals" else np.abs(errors).max(axis=1)
         return int((largest > bound).sum())

@@ -19,7 +19,7 @@ SHAPES = [
 
 def matrix(tree: CellTree) -> np.ndarray:
     """The measured sums as rows: one column per cell, each the sums of a table with one record there."""
-    return np.array([tree.sums(row) for row in np.eye(tree.cells, dtype=np.int64)]).T
+    return np.array([tree.of(row) for row in np.eye(tree.cells, dtype=np.int64)]).T
 
 
 @pytest.mark.parametrize(("cells", "branching", "known"), SHAPES)
@@ -51,6 +51,4 @@ def test_exact_sums_give_the_counts_back() -> None:
     counts = np.random.default_rng(2).integers(0, 50, 37)
     for known, branching in itertools.product((False, True), (2, 5, 37)):
         tree = CellTree(37, branching, known)
-        assert tree.fit(tree.sums(counts)[None].astype(float), float(counts.sum()))[0] == pytest.approx(
-            counts, abs=1e-9
-        )
+        assert tree.fit(tree.of(counts)[None].astype(float), float(counts.sum()))[0] == pytest.approx(counts, abs=1e-9)
