@@ -182,7 +182,8 @@ class CellCounts(Releasable):
             InvalidDataError: the counts are not whole numbers >= 0, or don't add up to ``records``.
             InvalidArgumentError: ``runs`` is not an integer >= 1, or ``rng`` is not a generator.
         """
-        return np.asarray(self._noise().simulate(self._checked(value), rng, runs))
+        found: IntArray | FloatArray = self._noise().simulate(self._checked(value), rng, runs)
+        return found
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns two tables of counts whose sums are the farthest apart."""
@@ -242,7 +243,7 @@ class CellCounts(Releasable):
         if self.records is not None and counts.sum() != self.records:
             raise InvalidDataError("value", value, "does not add up to records", "count each record once")
         found = self.sums.of(counts)
-        return found * self.sums.unit if self.strategy == "square-root" else found
+        return np.asarray(found * self.sums.unit, dtype=float) if self.strategy == "square-root" else found
 
     def _draw(self, checked: IntArray | FloatArray, noise: Noise) -> IntArray | FloatArray:
         return np.asarray(self._noise().release(checked, noise=noise))
@@ -310,11 +311,12 @@ def _sums(strategy: Strategy, cells: int, branching: int, known: bool) -> CellSu
 
 def largest_errors(mechanism: CellCounts, queries: Queries, draws: int, seed: int) -> FloatArray:
     """Returns simulated largest errors of the answers to all queries, sorted; they depend on public numbers alone."""
-    return _errors(mechanism.sums, mechanism.law, mechanism.scale, queries, draws, seed)
+    measured: Any = mechanism.sums
+    return _errors(measured, mechanism.law, mechanism.scale, queries, draws, seed)
 
 
 @lru_cache(maxsize=64)
-def _errors(of: Any, law: Law, scale: float, queries: Queries, draws: int, seed: int) -> FloatArray:
+def _errors(of: CellSums, law: Law, scale: float, queries: Queries, draws: int, seed: int) -> FloatArray:
     rng, found = np.random.default_rng(seed), np.empty(draws)
     for block in arguments.blocks(draws, of.measurements):
         runs = len(found[block])
