@@ -19,9 +19,9 @@ from .bandits.noisy_bandit import NoisyBandit as NoisyBandit
 from .bandits.private_elimination import EliminationRuns as EliminationRuns
 from .bandits.private_elimination import EliminationStream as EliminationStream
 from .bandits.private_elimination import PrivateElimination as PrivateElimination
-from .choice import Candidate as Candidate
-from .choice import Choice as Choice
 from .choice import choose as choose
+from .common.choices import Candidate as Candidate
+from .common.choices import Choice as Choice
 from .common.exact_loss import ExactLoss as ExactLoss
 from .common.exact_loss import LossLaw as LossLaw
 from .common.noisy_sum_stream import NoisySumStream as NoisySumStream
@@ -58,6 +58,7 @@ from .divergence.trusted import KLEstimate as KLEstimate
 from .divergence.trusted import KLPair as KLPair
 from .divergence.trusted import TrustedKL as TrustedKL
 from .experts.multiplicative_weights import MultiplicativeWeights as MultiplicativeWeights
+from .federated.anytime_noisy_hedge import AnytimeNoisyHedge as AnytimeNoisyHedge
 from .federated.limited_updates import LimitedUpdates as LimitedUpdates
 from .federated.limited_updates import UpdatesStream as UpdatesStream
 from .federated.noisy_hedge import NoisyHedge as NoisyHedge

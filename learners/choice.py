@@ -7,13 +7,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from attrs import frozen
-
-from hockeystick.accounting import HockeystickError
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target
+from hockeystick.learners.common.choices import Choice, compared
 from hockeystick.learners.common.prefix_sums import Sums
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.common.regret_bound import Adversary, checked_adversary
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
 from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
 from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExperts
@@ -22,52 +20,6 @@ from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 Learner = LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
 
 _LONGEST_ROOT = 1 << 14  # rounds; the running state of longer square roots is too large, and buffers take its place
-
-
-@frozen
-class Candidate:
-    """A learner that was considered.
-
-    Attributes:
-        name: A short name.
-        learner: The learner, calibrated to the target.
-        bound: Its regret bound.
-
-    See ``choose`` for an example.
-    """
-
-    name: str
-    learner: Learner
-    bound: RegretBound
-
-
-@frozen
-class Choice:
-    """The learner of least bound, and those that it was compared with. See ``choose`` for an example.
-
-    Attributes:
-        candidates: All candidates, the one of the least bound first.
-        refused: Why other learners were not considered, by name.
-    """
-
-    candidates: tuple[Candidate, ...]
-    refused: dict[str, str]
-
-    @property
-    def learner(self) -> Learner:
-        """The chosen learner."""
-        return self.candidates[0].learner
-
-    @property
-    def bound(self) -> RegretBound:
-        """Its bound on the expected regret."""
-        return self.candidates[0].bound
-
-    def __str__(self) -> str:
-        chosen = self.candidates[0]
-        lines = [f"{chosen.name}: expected regret at most {chosen.bound:.4g}, for {chosen.bound.adversary} losses"]
-        lines += [f"  {other.name}: {other.bound:.4g}" for other in self.candidates[1:]]
-        return "\n".join(lines + [f"  {name}: {why}" for name, why in self.refused.items()])
 
 
 def choose(
@@ -121,31 +73,22 @@ def choose(
     kind = checked_adversary(adversary)
     goal: dict[str, Any] = {"rounds": rounds, "experts": experts, "epsilon": target.epsilon, "delta": target.delta}
     goal |= {"group": target.group, "clip": arguments.clip(clip)}
-    refused: dict[str, str] = {}
-    found: list[Candidate] = []
-
-    def consider(name: str, build: Callable[[], Learner]) -> None:
-        try:
-            learner = build()
-            found.append(Candidate(name, learner, learner.regret_bound(adversary=kind)))
-        except HockeystickError as error:
-            refused[name] = str(error)
-
     lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
-    consider(lazy, partial(LazyExperts.calibrated, **goal, adversary=kind))
+    makers: dict[str, Callable[[], Learner]] = {lazy: partial(LazyExperts.calibrated, **goal, adversary=kind)}
     policies: tuple[Policy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
     better: Sums = "square root" if rounds <= _LONGEST_ROOT else "buffered"
     for sums, policy in itertools.product(("tree", better), policies):
         name = f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums ({sums})"
-        consider(name, partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy))
+        makers[name] = partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy)
     if kind != "adaptive":
-        consider("dartboard with a budget", partial(ShrinkingDartboard.calibrated, **goal))
-        consider("one uniform draw", partial(_uniform, rounds, experts, clip))
+        makers["dartboard with a budget"] = partial(ShrinkingDartboard.calibrated, **goal)
+        makers["one uniform draw"] = partial(_uniform, rounds, experts, clip)
     if kind == "stochastic":
-        consider("limited updates", partial(LimitedUpdates.calibrated, **goal))
-    if not found:
+        makers["limited updates"] = partial(LimitedUpdates.calibrated, **goal)
+    choice = compared(makers, kind)
+    if not choice.candidates:
         raise target.unmet()
-    return Choice(tuple(sorted(found, key=lambda candidate: candidate.bound)), refused)
+    return choice
 
 
 def _uniform(rounds: int, experts: int, clip: bool) -> LazyExperts:

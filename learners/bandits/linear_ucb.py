@@ -227,7 +227,7 @@ class PrivateLinUCB(OnlineLearner):
             dimension=self.dimension,
             parameter_norm=self.parameter_norm,
             failure=self.failure,
-            deviation=least_spread(self.mechanism),
+            deviation=least_spread(self.mechanism, self._entries),
             rounding=self.mechanism.rounding(self._entries),
         )
 

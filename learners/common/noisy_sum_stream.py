@@ -19,7 +19,6 @@ from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array, integer
 from hockeystick.learners.common.round_stream import RoundStream, charged_run
 from hockeystick.learners.common.stream_checkpoint import reading_a_state
-from hockeystick.mechanisms.contract.arguments import zeros
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger
 from hockeystick.mechanisms.streams.step_mechanism import RunningSteps, StepMechanism
@@ -75,6 +74,13 @@ class MixesSums(FollowsSums, Protocol):
 
     def _mixtures_of(self, read: FloatArray) -> FloatArray:
         """Returns the law of each round's expert given what it reads, in its shape."""
+
+
+class ReadsBlocks(MixesSums, Protocol):
+    """One that reads the losses of many rounds at a time."""
+
+    def _read_blocks(self, losses: Any) -> Iterator[Any]:
+        """Returns what the rounds add to the sums, checked, a few at a time; an array is checked at once."""
 
 
 @frozen(eq=False)
@@ -186,17 +192,15 @@ class NoisySumStream(SumsStream):
         read = self._learner._padded(sums + self._coins.shift, first, self._coins)
         return read, self._learner._actions_of(read, first, self._coins)
 
-    def _blocks(self, blocks: Iterable[Any]) -> Iterator[tuple[int, FloatArray, FloatArray, Any]]:
-        """Plays all further rounds; yields the first round of a few, their sums, what they read, and their actions."""
-        for rows in blocks:
-            rows = rows[: self._learner.rounds - 1 - self._round]
-            at, sums = self._round + 1, self._running.extend(rows)
-            self._round += len(rows)
-            yield at, sums, *self._played(sums)
+    def _extend(self, rows: Any) -> tuple[FloatArray, FloatArray, Any]:
+        """Plays the rounds of checked rows; returns the sums after them, what is read of these, and the next actions.
 
-    def _extend(self, rows: FloatArray) -> Any:
-        """Returns the actions after each of many rounds, from their checked contributions."""
-        return next(self._blocks([rows]))[3]
+        The last round's losses are not read.
+        """
+        rows = rows[: self._learner.rounds - 1 - self._round]
+        sums = self._running.extend(rows)
+        self._round += len(rows)
+        return sums, *self._played(sums)
 
     def _body(self) -> dict[str, Any]:
         return super()._body() | {"read": self._read.tolist()}
@@ -290,29 +294,86 @@ def continued(
     return stream._continuing(checkpoint, ledger)
 
 
-def played(stream: NoisySumStream, blocks: Iterable[Any]) -> Any:
-    """Returns the actions of all rounds, shape (rounds, ...), from blocks of checked rows; only they are stored."""
-    first = np.asarray(stream._action)
-    found = np.empty((stream._learner.rounds, *first.shape), first.dtype)
-    found[0] = first
-    for at, _, _, actions in stream._blocks(blocks):
-        found[at : at + len(actions)] = actions
-    return found
+def release(
+    learner: ReadsBlocks,
+    losses: Any,
+    *,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
+    noise: Noise | None = None,
+) -> Any:
+    """Returns the action of each round from secure noise: experts, shape (rounds,), or laws, shape (rounds, experts).
+
+    Clients draw their experts from laws by themselves, as post-processing.
+
+    Args:
+        learner: The learner.
+        losses: Shape (rounds, experts): an array, possibly memory-mapped, or an iterable of blocks of rows of any
+            length, which are read in blocks (with sums by the square root they are stored). Of learners with clients an
+            array, shape (clients, rounds, experts), whose losses are rounded to a multiple of 2^-30 (coarser beyond
+            2^22 clients) before they are added up, so that one client moves the sum by no more than its loss. There are
+            as many rounds as the learner has, or up to so many for a learner of an unknown number.
+        ledger, name, reads, noise: As for ``start``.
+
+    Raises:
+        InvalidArgumentError: bad losses. An array is checked before anything is recorded; blocks are checked on
+            arrival: a bad one ends the run, and the charge remains.
+        HockeystickError: the ledger refuses.
+    """
+    blocks = learner._read_blocks(losses)
+    stream = begun(NoisySumStream, learner, ledger, name, reads, noise)
+    found, count = [np.array([stream._action])], 0
+    for rows in blocks:
+        count += len(rows)
+        found.append(stream._extend(rows)[2])
+    return np.concatenate(found)[:count]
 
 
-def played_mixtures(stream: NoisySumStream, blocks: Iterable[Any]) -> PublishedMixtures:
-    """Returns the noisy sums, the mixtures and the experts, if any are drawn, from blocks of checked rows."""
-    learner = stream._learner
-    sums, mixtures = zeros((learner.rounds - 1, learner._entries)), zeros((learner.rounds, learner._entries))
-    experts = zeros(learner.rounds).astype(np.int64)
-    mixtures[0], drawn = stream.mixture(), not np.ndim(stream._action)
-    experts[0] = stream._action if drawn else 0
-    for at, found, read, actions in stream._blocks(blocks):
-        stop = at + len(read)
-        sums[at - 1 : stop - 1], mixtures[at:stop] = found, learner._mixtures_of(read)
-        if drawn:
-            experts[at:stop] = actions
-    return PublishedMixtures(sums, mixtures, experts if drawn else None)
+def release_mixtures(
+    learner: ReadsBlocks,
+    losses: Any,
+    *,
+    ledger: AnyLedger | None = None,
+    name: str | None = None,
+    reads: Iterable[str] | None = None,
+    noise: Noise | None = None,
+) -> PublishedMixtures:
+    """Returns the run of ``release`` with its noisy sums, and the distribution of each round's expert given them.
+
+    The mixtures are post-processing of the sums, so that everything together costs what the experts cost. Those of
+    Hedge are exponential weights; that of a leader is a point mass. Memory: three arrays as long as the stream.
+
+    Args:
+        learner: The learner.
+        losses, ledger, name, reads, noise: As for ``release``.
+
+    Raises:
+        HockeystickError: as for ``release``.
+
+    Example:
+        >>> from hockeystick.learners import TreeExperts
+        >>> from hockeystick.mechanisms import SimulationNoise
+        >>> learner = TreeExperts.calibrated(rounds=4, experts=2, epsilon=2.0, delta=1e-6, policy="adaptive hedge")
+        >>> run = learner.release_mixtures([[0.0, 1.0]] * 4, noise=SimulationNoise(1))
+        >>> run.mixtures.round(2).tolist(), run.sums.shape, run.actions.shape
+        ([[0.5, 0.5], [0.56, 0.44], [0.83, 0.17], [0.98, 0.02]], (3, 2), (4,))
+    """
+    blocks = learner._read_blocks(losses)
+    stream = begun(NoisySumStream, learner, ledger, name, reads, noise)
+    sums, mixtures = [np.zeros((0, learner._entries))], [stream.mixture()[None]]
+    actions, count = [np.array([stream._action])], 0
+    for rows in blocks:
+        count += len(rows)
+        for own, found in zip((sums, mixtures, actions), stream._extend(rows), strict=True):
+            own.append(found)
+        mixtures[-1] = learner._mixtures_of(mixtures[-1])
+    until, drawn = max(count, 1), actions[0].ndim == 1
+    return PublishedMixtures(
+        np.concatenate(sums)[: until - 1],
+        np.concatenate(mixtures)[:until],
+        np.concatenate(actions)[:until] if drawn else None,
+    )
 
 
 def _coins(learner: PublishesSums, noise: Noise, shift: FloatArray | None = None) -> Coins:

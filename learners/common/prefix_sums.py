@@ -145,22 +145,31 @@ def largest_variance(mechanism: PrefixSums) -> float:
     return max(found)
 
 
-def least_spread(mechanism: PrefixSums) -> float:
-    """Returns a standard deviation that no sum exceeds, rounded up; it includes continuous noise of ``PADDING`` scales.
+def least_spread(mechanism: PrefixSums, entries: int) -> float:
+    """Returns a standard deviation that no sum of a release exceeds, with continuous noise of ``PADDING`` scales.
 
     A release's noise is on a grid. With this much normal noise on top, the density of a sum is that of a normal number
-    up to a factor of 1 within 1e-38, so bounds for normal noise hold.
+    up to a factor of 1 within 1e-38, so bounds for normal noise hold. It is rounded up.
     """
-    return mechanism.scale * math.sqrt(largest_variance(mechanism) + PADDING**2) * ROUNDING
+    return _released_scale(mechanism, entries) * math.sqrt(largest_variance(mechanism) + PADDING**2) * ROUNDING
 
 
-def variances_between(mechanism: PrefixSums, first: int, stop: int) -> FloatArray:
-    """Returns the variances of the sums of the first ``first`` … ``stop`` - 1 contributions; that of none is 0."""
+@lru_cache(maxsize=16)
+def _released_scale(mechanism: PrefixSums, entries: int) -> float:
+    return mechanism.released_scale(entries)
+
+
+def variances_between(mechanism: PrefixSums, first: int, stop: int, *, entries: int | None = None) -> FloatArray:
+    """Returns the variances of the sums of the first ``first`` … ``stop`` - 1 contributions; that of none is 0.
+
+    Args:
+        mechanism: The sums.
+        first, stop: Numbers of contributions.
+        entries: The number of entries of a contribution, for the noise of a release, which is a few millionths larger,
+            as it pays for its grid; None for that of ``simulate``.
+    """
+    scale = mechanism.scale if entries is None else _released_scale(mechanism, entries)
     if isinstance(mechanism, MatrixMechanism):
         units = _unit_variances(mechanism.factorisation)[max(0, first - 1) : stop - 1]
-        return mechanism.scale**2 * (units if first else np.append(0.0, units))
-    t = np.arange(first, stop)
-    found = np.zeros(len(t))
-    for h in range(mechanism.steps.bit_length()):
-        found += (t >> h & 1) * (1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h))
-    return mechanism.scale**2 * found
+        return scale**2 * (units if first else np.append(0.0, units))
+    return scale**2 * tree_blocks.prefix_weights(np.arange(first, stop), mechanism.estimate)

@@ -81,6 +81,14 @@ class TakesLosses:
     def _stream(self, losses: npt.ArrayLike, name: str = "losses") -> FloatArray:
         return checked_losses(name, losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
 
+    def _shorter(self, losses: npt.ArrayLike, name: str) -> FloatArray:
+        """Returns checked losses of 2 rounds or more, up to ``rounds``."""
+        given = as_array(name, losses, data=True)
+        count = len(given) if given.ndim else 0
+        if not 2 <= count <= self.rounds:
+            raise InvalidDataError(name, given, f"does not have 2 to {self.rounds} rounds")
+        return checked_losses(name, given, rounds=count, experts=self.experts, clip=self.clip)
+
     def _row(self, name: str, losses: npt.ArrayLike, at: int) -> FloatArray:
         """Returns the checked losses of round number ``at``, from 0, shape (1, experts)."""
         given = as_array(name, losses, data=True)[None]

@@ -1,3 +1,4 @@
+from .anytime_noisy_hedge import AnytimeNoisyHedge as AnytimeNoisyHedge
 from .limited_updates import LimitedUpdates as LimitedUpdates
 from .limited_updates import UpdatesStream as UpdatesStream
 from .lower_bounds import PackingAdversary as PackingAdversary

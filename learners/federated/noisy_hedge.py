@@ -1,62 +1,61 @@
 """Hedge on noisy sums of the losses of all clients: for many clients privacy costs almost no regret.
 
-The server adds up the clients' losses and publishes prefix sums with Laplace noise over a binary tree. All clients draw
-from the exponential weights of the latest noisy sum. One loss of one client moves the sums by at most 1 per expert, for
-any number of clients, so the noise on the *mean* vanishes as clients are added: at any fixed ε the regret falls
-to sqrt(T ln(d) / 2), that of Hedge without privacy, on every sequence of losses.
+The server adds up the clients' losses and publishes prefix sums with Laplace or Gaussian noise over a binary tree. All
+clients draw from the exponential weights of the latest noisy sum. One loss of one client moves the sums by at most 1
+per expert, for any number of clients, so the noise on the *mean* vanishes as clients are added: at any fixed ε the
+regret falls to sqrt(T ln(d) / 2), that of Hedge without privacy, on every sequence of losses.
+
+*Regret.* Let N be the noise of a round on the mean losses.
+
+* Noise of range r moves log-ratios of weights by at most ηr, and the law by at most tanh(ηr/4) in total variation. So
+  each round costs at most that much more than with Hedge, whose regret is at most ln d/η + ηT/8.
+* *Steady* noise has one law in every round. The server pads the sums for that by fresh noise, which needs no secure
+  source and has no cost. Let Ψ(L) = −E ln Σ exp(−η(L_i + N_i))/η. Its gradient is the law that is played after losses
+  L, and a round costs at most Ψ(L + ℓ) − Ψ(L) + η/8 (Hoeffding's lemma for each value of N). The sum telescopes, Ψ(L)
+  is at most min L_i, and −Ψ(0) at most ln d/η + E max N_i. So the regret is at most ln d/η + ηT/8 + min(E max N_i,
+  ln E exp(ηN)/η): noise costs once, and not in every round. In the first round, where all experts are alike, the law
+  is uniform on average, and the learner plays that law.
+* Normal noise: as in ``noisy_sum_bounds``. Laplace noise of scale b in each of H levels: ln E exp(ηN) = −H·ln(1 −
+  η²b²). Released noise is on a grid of step g, and padding is continuous. A coupling of discrete with continuous
+  Laplace noise of one scale moves no value by more than g, so that a law is off by at most ηHg/2 in total variation.
 
 Gao, Huang & Yang 2024, Theorem 2, print a lower bound of order min(ln(d) / ε, T) for every number of clients;
 :meth:`NoisyHedge.regret_bound` disproves it.
 
-Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tree); Freund & Schapire 1997 (Hedge).
+Sources: Dwork, Naor, Pitassi & Rothblum 2010 and Chan, Shi & Song 2011 (the tree); Freund & Schapire 1997 (Hedge);
+Abernethy, Lee, Sinha & Tewari 2014 (smoothing).
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
-from attrs import evolve, field, frozen
-from scipy import special
+from attrs import field, frozen
+from scipy import optimize, special
 
-from hockeystick.accounting import (
-    AccountantGraph,
-    Adjacency,
-    Guarantee,
-    InvalidArgumentError,
-    NonPrivate,
-    PrivacyEvent,
-)
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, as_array, integer, one_of
-from hockeystick.learners.common import arguments, noisy_sum_stream
+from hockeystick.accounting.validate import boolean, one_of, real
+from hockeystick.learners.common import arguments
+from hockeystick.learners.common.choices import Choice, compared
 from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
-from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.prefix_sums import PADDING, ROUNDING, largest_variance, losses_sensitivity
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
-from hockeystick.learners.experts import multiplicative_weights, quantile_regret
-from hockeystick.learners.experts.expert_losses import (
-    TakesLosses,
-    binary_digits,
-    checked_losses,
-    on_grid,
-    opposite_halves,
-    regret_floor,
-)
+from hockeystick.learners.experts import multiplicative_weights, noisy_sum_bounds, quantile_regret
+from hockeystick.learners.experts.expert_losses import binary_digits
 from hockeystick.learners.experts.quantile_regret import RegretReport
 from hockeystick.learners.federated import laplace_minima
+from hockeystick.learners.federated.clients_hedge import ClientsHedge
 from hockeystick.learners.network.protocol import Communication
-from hockeystick.learners.network.threat_models import ThreatModel, threat_model
 from hockeystick.mechanisms import TreeAggregation
-from hockeystick.mechanisms.contract.arguments import generator, target_epsilon, zeros
 from hockeystick.mechanisms.contract.arguments import noise_scale as _scale
-from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.contract.arguments import target_epsilon
 from hockeystick.mechanisms.streams import tree_blocks
+from hockeystick.mechanisms.streams.tree_aggregation import Law, largest_error
 
 Estimate = Literal["plain", "below"]
-
-_CELLS = 1 << 22  # numbers of simulated policies in memory at once
 
 
 def _learning_rate(value: object) -> float | None:
@@ -67,8 +66,16 @@ def _estimate(value: object) -> Estimate:
     return one_of("estimate", value, "plain", "below")
 
 
-@frozen(kw_only=True)
-class NoisyHedge(TakesLosses, OnlineLearner):
+def _law(value: object) -> Law:
+    return one_of("law", value, "laplace", "gaussian")
+
+
+def _steady(value: object) -> bool:
+    return boolean("steady", value)
+
+
+@frozen(kw_only=True, slots=False)
+class NoisyHedge(ClientsHedge):
     """A federated learner of experts: exponential weights of noisy prefix sums of all clients' losses.
 
     Neighbouring data differ in one loss vector of one client in one round, replaced by any other in [0, 1]^d
@@ -80,9 +87,14 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         clients: m >= 1.
         rounds: T >= 2.
         experts: d >= 2.
-        scale: The scale of the Laplace noise on each of the tree's sums over clients and rounds, in units of loss.
-        learning_rate: eta > 0 per unit of a client's loss; None for Hedge's own, sqrt(8 ln(d) / T).
+        scale: The scale of the noise on each of the tree's sums over clients and rounds, in units of loss: b of Laplace
+            noise, or the standard deviation of Gaussian noise.
+        law: "laplace" or "gaussian".
+        steady: Pad the noise of every round to one law, by fresh noise, with a much smaller bound for few clients.
+        learning_rate: eta > 0 per unit of a client's loss; None for the rate of least bound, which is sqrt(8 ln(d) / T)
+            if the noise is not steady.
         estimate: The estimate of prefix sums from the tree: "plain", or "below" with less variance at the same cost.
+            Steady Laplace noise needs "plain".
         clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
@@ -94,24 +106,35 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         >>> round(many.guarantee("client").epsilon(0.0).upper, 6)
         1.0
         >>> [round(learner.regret_bound(), 1) for learner in (few, many)]  # without privacy 13.3
-        [237.0, 13.3]
+        [25.7, 13.3]
+        >>> print(NoisyHedge.choose(clients=10, rounds=256, experts=4, epsilon=1.0, delta=1e-6))
+        steady gaussian noise: expected regret at most 15.92, for oblivious losses
+          steady laplace noise: 25.69
+          gaussian noise: 109.7
+          laplace noise: 237
     """
 
     refuses = {
         "log_likelihood_ratio": "improved estimates from Laplace noise have no closed density",
-        "expected_regret": "the laws are softmax functions of Laplace noise; simulate, and see regrets()",
+        "expected_regret": "the laws are softmax functions of the noise; simulate, and see regrets()",
     }
 
     clients: int = field(converter=arguments.clients)
     rounds: int = field(converter=arguments.two_rounds)
     experts: int = field(converter=arguments.experts)
     scale: float = field(converter=_scale)
+    law: Law = field(default="laplace", converter=_law)
+    steady: bool = field(default=False, converter=_steady)
     learning_rate: float | None = field(default=None, converter=_learning_rate)
     estimate: Estimate = field(default="below", converter=_estimate)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
         _ = self.mechanism  # refuses a scale that is no noise
+        if self.steady and self.law == "laplace" and self.estimate != "plain":
+            raise InvalidArgumentError(
+                "estimate", self.estimate, "weighs Laplace noise in another way in each round", 'use "plain"'
+            )
 
     @classmethod
     def calibrated(
@@ -121,266 +144,163 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         rounds: int,
         experts: int,
         epsilon: float,
+        delta: float = 0.0,
         group: int = 1,
+        law: Law | None = None,
+        steady: bool | None = None,
         learning_rate: float | None = None,
-        estimate: Estimate = "below",
+        estimate: Estimate | None = None,
         clip: bool = False,
     ) -> "NoisyHedge":
-        """Returns the learner with the least noise that is ε-DP against all who do not see clients' messages.
+        """Returns the learner of least regret bound that is (ε, δ)-DP against all who do not see clients' messages.
 
-        The target holds for ``group`` losses together.
+        Its noise is the least of its law. See :meth:`choose` for the bounds of all candidates.
+
+        Args:
+            clients, rounds, experts, learning_rate, clip: As for the learner.
+            epsilon: Target, > 0.
+            delta: The δ of the target; 0 for pure differential privacy, by Laplace noise alone.
+            group: The target holds for ``group`` losses together.
+            law, steady, estimate: As for the learner; None for the best.
+
+        Raises:
+            InvalidArgumentError: an argument outside its domain, or Gaussian noise for δ = 0.
         """
-        steps = arguments.two_rounds(rounds) - 1
-        tree = TreeAggregation.calibrated(
-            steps,
-            epsilon=target_epsilon(epsilon) / integer("group", group, low=1),
-            sensitivity=arguments.experts(experts),
-            estimate=_estimate(estimate),
-        )
-        return cls(
+        found: NoisyHedge = cls.choose(
             clients=clients,
             rounds=rounds,
             experts=experts,
-            scale=tree.scale,
+            epsilon=epsilon,
+            delta=delta,
+            group=group,
+            law=law,
+            steady=steady,
             learning_rate=learning_rate,
             estimate=estimate,
             clip=clip,
-        )
+        ).learner
+        return found
+
+    @classmethod
+    def choose(
+        cls,
+        *,
+        clients: int,
+        rounds: int,
+        experts: int,
+        epsilon: float,
+        delta: float = 0.0,
+        group: int = 1,
+        law: Law | None = None,
+        steady: bool | None = None,
+        learning_rate: float | None = None,
+        estimate: Estimate | None = None,
+        clip: bool = False,
+    ) -> Choice:
+        """Returns the learner that :meth:`calibrated` returns, with the bounds of all that it was compared with.
+
+        Laplace noise is calibrated to ε at δ = 0. Where the accounting at δ > 0 would allow less of it, by a tenth in
+        deep trees, Gaussian noise has the lesser bound by far.
+
+        Args:
+            clients, rounds, experts, epsilon, delta, group, law, steady, learning_rate, estimate, clip: As for
+                ``calibrated``.
+
+        Raises:
+            InvalidArgumentError: as for ``calibrated``.
+        """
+        shape: dict[str, Any] = {
+            "clients": arguments.clients(clients),
+            "rounds": arguments.two_rounds(rounds),
+            "experts": arguments.experts(experts),
+            "learning_rate": _learning_rate(learning_rate),
+            "clip": arguments.clip(clip),
+        }
+        allowed, people = real("delta", delta, low=0.0, high=1.0, high_open=True), arguments.group(group)
+        goal, fixed = target_epsilon(epsilon), None if estimate is None else _estimate(estimate)
+        laws: list[Law] = ["laplace", "gaussian"] if law is None else [_law(law)]
+        if not allowed:
+            if laws == ["gaussian"]:
+                raise InvalidArgumentError("delta", delta, "is too small for Gaussian noise", "give a delta above 0")
+            laws = ["laplace"]
+        makers: dict[str, Any] = {}
+        for each in laws:
+            scale = _calibrated_scale(each, shape["rounds"], shape["experts"], goal, allowed, people)
+            for even in (True, False) if steady is None else (_steady(steady),):
+                plain = even and each == "laplace"
+                if steady is None and plain and fixed == "below":
+                    continue
+                own: Estimate = fixed or ("plain" if plain else "below")
+                name = f"{'steady ' if even else ''}{each} noise"
+                makers[name] = partial(cls, **shape, scale=scale, law=each, steady=even, estimate=own)
+        choice = compared(makers, "oblivious")
+        if not choice.candidates:  # of one candidate, as defaults are never refused
+            next(iter(makers.values()))()
+        return choice
 
     @property
     def mechanism(self) -> TreeAggregation:
-        """The mechanism of the prefix sums of the first T - 1 rounds; one loss moves a step by at most d in L1."""
-        return TreeAggregation(
-            self.rounds - 1, self.scale, law="laplace", sensitivity=float(self.experts), estimate=self.estimate
-        )
+        """The mechanism of the prefix sums of the first T - 1 rounds; one loss moves a step by 1 in each of d entries.
+
+        So it moves by at most d in L1 (Laplace noise), and sqrt(d) in L2 (Gaussian noise).
+        """
+        return _mechanism(self.law, self.rounds, self.experts, self.scale, self.estimate)
 
     @property
     def rate(self) -> float:
         """The learning rate eta, per unit of loss of one client."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        return multiplicative_weights.best_learning_rate(rounds=self.rounds, experts=self.experts)
+        return self.learning_rate if self.learning_rate is not None else self._best_rate
 
-    # --- privacy -----------------------------------------------------------------------------------------------------
-
-    def graph(self) -> AccountantGraph:
-        """Returns the data-independent plan, with one view for each :class:`ThreatModel`, named by its value.
-
-        The plays are computed from the tree. The server alone adds noise, so colluding clients know no part of it. The
-        server itself sees the exact losses: there is no guarantee for its view, nor for the graph without a view.
-        """
-        plan = (
-            AccountantGraph(
-                adjacency=Adjacency.REPLACE_ONE,
-                pinned=True,
-                assumptions=(
-                    "every loss lies in [0, 1]",
-                    "each record is one client's losses of one round",
-                    "losses do not depend on what is played",
-                ),
-            )
-            .source("losses", size=self.clients * self.rounds)
-            .release("messages", NonPrivate(), reads=("losses",))
-            .release("noisy sums", self.mechanism.event(), reads=("losses",))
-            .post("plays", reads=("noisy sums",))
+    @cached_property
+    def _best_rate(self) -> float:
+        own = multiplicative_weights.best_learning_rate(rounds=self.rounds, experts=self.experts)
+        if not self.steady:
+            return own
+        if self.law == "gaussian":
+            return noisy_sum_bounds.best_rate(self.rounds, self.experts, self._spread / self.clients)
+        found = optimize.minimize_scalar(
+            lambda x: self._steady_bound(own * math.exp(x)), bounds=(-12.0, 0.0), method="bounded"
         )
-        for model in ThreatModel:
-            seen = ("messages", "plays") if model is ThreatModel.SERVER else ("plays",)
-            plan = plan.view(model.value, sees=seen)
-        return plan
-
-    def guarantee(self, view: ThreatModel | str | None = None, *, group: int = 1) -> Guarantee:
-        """Returns the guarantee for ``group`` losses together; use group = m to protect a round of all clients.
-
-        Args:
-            view: The threat model; None for the plays.
-            group: The number of losses that are replaced.
-
-        Raises:
-            InvalidArgumentError: the threat model is unknown, or is the server, which receives the exact losses.
-        """
-        adversary = threat_model(ThreatModel.OUTPUT if view is None else view)
-        if adversary is ThreatModel.SERVER:
-            raise InvalidArgumentError(
-                "view",
-                adversary.value,
-                "has no guarantee: clients send their exact losses",
-                'trust the server ("central")',
-            )
-        return self.graph().guarantee(view=adversary.value, group=group)
-
-    def event(self) -> PrivacyEvent:
-        """Returns the cost of a whole run to a client's loss, as one event, for a larger graph or a ledger."""
-        return self.mechanism.event()
-
-    def worst_case_neighbours(self) -> tuple[FloatArray, FloatArray]:
-        """Returns two neighbouring sets of losses, shape (clients, rounds, experts), whose policies are far apart.
-
-        Client 0's first losses are 1 on one half of the experts, or on the other half; all other losses are 0.
-        """
-        first, second = zeros((2, self.clients, self.rounds, self.experts))
-        first[0], second[0] = opposite_halves(self.rounds, self.experts)
-        return first, second
-
-    # --- runs --------------------------------------------------------------------------------------------------------
-
-    def simulate(self, average: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Returns the laws that all clients draw from in ``runs`` independent runs, with floating-point noise.
-
-        Args:
-            average: Losses averaged over clients, shape (rounds, experts). Time and memory do not depend on the number
-                of clients.
-            rng: Generator of the noise.
-            runs: Number of runs.
-
-        Returns:
-            Shape (runs, rounds, experts); each law sums to 1.
-        """
-        mean = self._stream(average, "average")
-        noisy = self.mechanism.simulate(self.clients * mean[:-1], generator(rng), runs)
-        found = np.empty((len(noisy), self.rounds, self.experts))
-        found[:, 0] = 1.0 / self.experts
-        found[:, 1:] = special.softmax(noisy * (-self.rate / self.clients), axis=2)
-        return found
-
-    def run(self, losses: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Returns the experts that the clients play in one simulated run. Its noise is seeded: it is not a release.
-
-        Args:
-            losses: Shape (clients, rounds, experts).
-            rng: Generator of the noise and of the clients' draws.
-
-        Returns:
-            Shape (clients, rounds).
-        """
-        mean = np.minimum(sum(self._checked(losses)) / self.clients, 1.0)
-        noise, draws = generator(rng).spawn(2)
-        sums = np.cumsum(self.simulate(mean, noise, 1)[0], axis=1)
-        places = draws.random((self.clients, self.rounds)) * sums[:, -1]
-        return np.asarray((places[:, :, None] >= sums[:, :-1]).sum(axis=2), dtype=np.int64)
-
-    # --- one round at a time, and releases, at the server -------------------------------------------------------------
-
-    start = noisy_sum_stream.start
-    resume = noisy_sum_stream.resume
-
-    def release(
-        self,
-        losses: npt.ArrayLike,
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> FloatArray:
-        """Returns the law of each round's experts, shape (rounds, experts), from secure noise.
-
-        Clients draw their experts from these laws by themselves, as post-processing.
-
-        Args:
-            losses: Shape (clients, rounds, experts); each is rounded to a multiple of 2^-30 (coarser beyond 2^22
-                clients) before the sum, so that one client moves the sum by no more than its loss.
-            ledger, name, reads, noise: As for ``start``.
-
-        Raises:
-            InvalidArgumentError: bad losses; nothing was recorded.
-            HockeystickError: the ledger refuses.
-        """
-        sums = self._added_up(losses)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found: FloatArray = noisy_sum_stream.played(stream, iter([sums]))
-        return found
-
-    def release_mixtures(
-        self,
-        losses: npt.ArrayLike,
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> PublishedMixtures:
-        """Returns the laws of ``release`` with the noisy sums of the mean losses that they follow from.
-
-        The laws are post-processing of the sums: both together cost what the laws cost. ``actions`` is None, as each
-        client draws its own experts.
-
-        Args:
-            losses, ledger, name, reads, noise: As for ``release``.
-
-        Raises:
-            HockeystickError: as for ``release``.
-        """
-        sums = self._added_up(losses)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found = noisy_sum_stream.played_mixtures(stream, iter([sums]))
-        return evolve(found, sums=found.sums / self.clients)
-
-    def _added_up(self, losses: npt.ArrayLike) -> FloatArray:
-        """Returns the checked losses, added up over the clients, shape (rounds, experts)."""
-        sums = zeros((self.rounds, self.experts))
-        for each in self._checked(losses):
-            sums += self._on_grid(each)
-        return sums
-
-    def _checked(self, losses: npt.ArrayLike) -> Iterator[FloatArray]:
-        """Returns the checked losses of one client after the other, of which one at a time is copied."""
-        given, shape = as_array("losses", losses, data=True), (self.clients, self.rounds, self.experts)
-        if given.dtype.kind not in "biuf" or given.shape != shape:
-            array("losses", losses, shape=shape, infinite=self.clip, bools=True, data=True)  # raises, with the reason
-        return (self._stream(each, f"losses[{i}]") for i, each in enumerate(given))
-
-    @property
-    def _entries(self) -> int:
-        """d, the length of the sums."""
-        return self.experts
-
-    @property
-    def _shift_scale(self) -> float:
-        """0: the laws have no coins beyond the noise of the sums."""
-        return 0.0
-
-    def _contribution(self, losses: npt.ArrayLike, action: FloatArray, at: int) -> FloatArray:
-        """Returns the sum of one round's losses, which have the shape (clients, experts), over the clients."""
-        given = checked_losses("losses", losses, rounds=self.clients, experts=self.experts, clip=self.clip)
-        return np.asarray(self._on_grid(given).sum(axis=0))
-
-    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
-        """Returns the noisy sums."""
-        return sums
-
-    def _mixtures_of(self, read: FloatArray) -> FloatArray:
-        """Returns the laws after the noisy sums, in the shape of the sums."""
-        return np.asarray(special.softmax(read * (-self.rate / self.clients), axis=-1))
-
-    def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> FloatArray:
-        """Returns the laws, from which clients draw."""
-        return self._mixtures_of(read)
-
-    def _on_grid(self, losses: FloatArray) -> FloatArray:
-        """Rounds losses such that their sums over all clients are exact."""
-        return on_grid(losses, self.clients)
+        return own * math.exp(float(found.x))
 
     def communication(self) -> Communication:
         """Returns the numbers sent in a run: each round d losses up from every client, and d weights down to it."""
         each = self.clients * self.rounds * self.experts
         return Communication(up=each, down=each)
 
+    # --- noise -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _released_scale(self) -> float:
+        return self.mechanism.released_scale(self.experts)
+
+    @cached_property
+    def _weight(self) -> float:
+        """The largest sum of the squared weights of a round's noises; a number of Laplace variables, if plain."""
+        return largest_variance(self.mechanism)
+
+    @property
+    def _spread(self) -> float:
+        """The standard deviation of steady Gaussian noise on the sums, rounded up; see ``prefix_sums.least_spread``."""
+        return self._released_scale * math.sqrt(self._weight + PADDING**2) * ROUNDING
+
+    def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
+        """Returns the noisy sums; if their noise is to be steady, with what each round's lacks, but the first one's."""
+        if not self.steady:
+            return sums
+        rounds = np.arange(first, first + sums.shape[-2])
+        missing = np.where(rounds > 0, self._weight - tree_blocks.prefix_weights(rounds, self.estimate), 0.0)[:, None]
+        if self.law == "laplace":  # a sum of n Laplace variables is a difference of two of Gamma's law
+            shape = np.broadcast_to(np.maximum(missing, 0.0)[..., None], (*sums.shape, 2))
+            return np.asarray(sums - self._released_scale * np.diff(coins.normal.standard_gamma(shape))[..., 0])
+        missing = np.where(rounds[:, None] > 0, missing + PADDING**2, 0.0)
+        return np.asarray(sums + self._released_scale * np.sqrt(missing) * coins.normal.standard_normal(sums.shape))
+
+    def _mixtures_of(self, read: FloatArray) -> FloatArray:
+        """Returns the laws after the sums that are read, in their shape."""
+        return np.asarray(special.softmax(read * (-self.rate / self.clients), axis=-1))
+
     # --- utility -----------------------------------------------------------------------------------------------------
-
-    def regrets(self, average: npt.ArrayLike, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Returns the regret per client in ``runs`` independent runs, shape (runs,), expected over the clients' draws.
-
-        It is (1/m) [sum over i, t of l_it(x_it) - min_x sum over i, t of l_it(x)]; arguments as in :meth:`simulate`.
-        """
-        mean, source = self._stream(average, "average"), generator(rng)
-        runs = integer("runs", runs, low=1)
-        step, floor = max(1, _CELLS // mean.size), regret_floor(mean)[1]
-        parts = [
-            np.einsum("rtd,td->r", self.simulate(mean, source, min(step, runs - start)), mean)
-            for start in range(0, runs, step)
-        ]
-        return np.concatenate(parts) - floor
 
     def regret_report(
         self, run: PublishedMixtures, *, quantiles: Iterable[float] = (0.0, 0.1, 0.5), confidence: float = 0.95
@@ -414,11 +334,9 @@ class NoisyHedge(TakesLosses, OnlineLearner):
         )
 
     def regret_bound(self, failure: float | None = None, *, adversary: Adversary = "oblivious") -> RegretBound:
-        """Returns an upper bound on the regret per client, for every oblivious sequence of losses.
+        """Returns an upper bound on the regret per client, for every oblivious sequence of losses; see the module.
 
-        Noise of range r = max_x n(x) - min_x n(x) on the mean losses moves log-ratios of weights by at most eta r, and
-        the law by at most tanh(eta r / 4) in total variation. So each round costs at most that much more than with
-        Hedge, whose regret is at most ln(d)/eta + eta T/8; at its own rate that is sqrt(T ln(d) / 2).
+        The bound holds for releases, too: it includes the rounding of losses.
 
         Args:
             failure: None, the default, bounds the expected regret. A number in (0, 1) gives a bound that holds with
@@ -429,15 +347,65 @@ class NoisyHedge(TakesLosses, OnlineLearner):
             InvalidArgumentError: adaptive losses, which the plan excludes.
         """
         checked = refuse_adaptive(adversary, "is excluded by the plan, whose losses do not depend on what is played")
-        hedge = multiplicative_weights.regret_bound(
-            rounds=self.rounds, experts=self.experts, batch=1, learning_rate=self.rate
-        )
-        if failure is None:
-            # tanh and the bound are concave: the mean of a tree's variances stands for each of them.
-            weight = tree_blocks.mean_variance(self.rounds - 1, self.estimate)
-            largest = self.scale * laplace_minima.maximum_bound(weight, self.experts)
-        else:
-            largest = self.mechanism.accuracy(failure, entries=self.experts)
-        more = (self.rounds - 1) * math.tanh(self.rate * largest / (2.0 * self.clients))
+        drift = math.tanh(self.rate * self._largest(failure) / (2.0 * self.clients))
+        bound = self._hedge(self.rate) + (self.rounds - 1) * drift
+        if self.steady and failure is None:
+            bound = min(bound, self._steady_bound(self.rate))
+        bound += self._rounding(self.rounds, self.mechanism.rounding(self.experts))
         kept = None if failure is None else 1.0 - failure
-        return RegretBound(hedge + more, most=self.rounds, adversary=checked, probability=kept)
+        return RegretBound(bound, most=self.rounds, adversary=checked, probability=kept)
+
+    def _hedge(self, rate: float) -> float:
+        return multiplicative_weights.regret_bound(
+            rounds=self.rounds, experts=self.experts, batch=1, learning_rate=rate
+        )
+
+    def _steady_bound(self, rate: float) -> float:
+        """Returns the bound for steady noise at a rate."""
+        if self.law == "gaussian":
+            return noisy_sum_bounds.hedge(self.rounds, self.experts, self._spread / self.clients, rate)
+        scale, levels = self._released_scale / self.clients, self._weight
+        once = scale * laplace_minima.maximum_bound(levels, self.experts)
+        if rate * scale < 1.0:
+            once = min(once, -levels * math.log1p(-((rate * scale) ** 2)) / rate)
+        grid = levels * self.mechanism.rounding(self.experts) / self.clients
+        return self._hedge(rate) + once + (self.rounds - 1) * rate * grid / 2.0
+
+    def _largest(self, failure: float | None) -> float:
+        """Returns a bound on the largest noise of a round on the sums: expected in the mean of all rounds, or likely.
+
+        tanh and the bounds on an expected maximum are concave: the mean of a tree's variances stands for each of them.
+        """
+        if failure is not None:
+            if not self.steady:
+                return self.mechanism.accuracy(failure, entries=self.experts)
+            weight = self._weight + (PADDING**2 if self.law == "gaussian" else 0.0)
+            counts = np.array([(self.rounds - 1.0) * self.experts])
+            return self._released_scale * largest_error(self.law, failure, np.array([weight]), counts)
+        weight = self._weight if self.steady else tree_blocks.mean_variance(self.rounds - 1, self.estimate)
+        if self.law == "laplace":
+            return self._released_scale * laplace_minima.maximum_bound(weight, self.experts)
+        spread = self._released_scale * math.sqrt(weight + PADDING**2) * ROUNDING
+        return spread * noisy_sum_bounds.expected_maximum(self.experts)
+
+
+def _mechanism(law: Law, rounds: int, experts: int, scale: float, estimate: Estimate) -> TreeAggregation:
+    distance = float(experts) if law == "laplace" else losses_sensitivity(experts)
+    return TreeAggregation(rounds - 1, scale, law=law, sensitivity=distance, estimate=estimate)
+
+
+def _calibrated_scale(law: Law, rounds: int, experts: int, epsilon: float, delta: float, group: int) -> float:
+    """Returns the least scale that meets the target for ``group`` losses together."""
+    if law == "laplace":
+        return TreeAggregation.calibrated(rounds - 1, epsilon=epsilon / group, sensitivity=float(experts)).scale
+    distance = losses_sensitivity(experts) * group
+    scale = TreeAggregation.calibrated(rounds - 1, epsilon=epsilon, delta=delta, sensitivity=distance).scale
+    step = 2.0**-52  # a person's share of the scale is rounded apart from the group's: the last bits are tried
+
+    def certified(scale: float) -> float:
+        learner = NoisyHedge(clients=1, rounds=rounds, experts=experts, scale=scale, law=law)
+        return learner.guarantee(group=group).epsilon(delta).upper
+
+    while certified(scale) > epsilon:
+        scale, step = scale * (1.0 + step), 2.0 * step
+    return scale

@@ -182,28 +182,36 @@ class HybridTree(StepMechanism):
         with np.errstate(over="ignore"):  # squares of scales above 1e154 are infinite
             return np.asarray(np.square(np.float64(self.scale)) * self.unit_variances_between(first, stop))
 
-    def unit_variances_between(self, first: int, stop: int) -> FloatArray:
-        """Returns the same for a scale of 1."""
+    def unit_variances_between(self, first: int, stop: int, *, entries: int | None = None) -> FloatArray:
+        """Returns the same for a scale of 1.
+
+        Args:
+          first, stop: numbers of contributions.
+          entries: the number of entries of a contribution, for the noise of a release, which is a few millionths
+            larger, as it pays for its grid; None for that of ``simulate``.
+        """
         low = validate.integer("first", first, low=0, high=self.steps)
         high = validate.integer("stop", stop, low=low, high=self.steps + 1)
         arguments.array_length("stop", stop, 4 * (high - low))
         t = np.arange(low, high)
         epochs = np.frexp(t)[1] - 1  # exactly, as there are less than 2^53 steps; -1 where there is none
         inside = t + 1 - (1 << np.maximum(epochs, 0))
-        units, own, before = _noises(self)
+        units, own, before = _noises(self, entries)
         blocks = np.zeros(len(t))
         for h in range(min(len(own), stop.bit_length())):
             blocks += (inside >> h & 1) * own[h]
         return np.where(epochs < 0, 0.0, before[epochs] + units[epochs] * blocks)
 
-    def largest_variances(self) -> tuple[IntArray, FloatArray]:
+    def largest_variances(self, entries: int | None = None) -> tuple[IntArray, FloatArray]:
         """Returns the numbers of steps at which the largest variance so far rises, and it from there, for a scale of 1.
+
+        See ``unit_variances_between`` for the argument.
 
         Example:
           >>> HybridTree(1.0, steps=7).largest_variances()[0].tolist()
           [1, 2, 4, 6]
         """
-        units, own, before = _noises(self)
+        units, own, before = _noises(self, entries)
         steps: list[int] = []
         found: list[float] = []
         for k in range(len(own)):
@@ -287,7 +295,7 @@ class HybridTree(StepMechanism):
 
 
 @lru_cache(maxsize=16)
-def _noises(mechanism: HybridTree) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _noises(mechanism: HybridTree, entries: int | None) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The variances of a block's noise by epoch, of its estimate by height per unit of that, and of earlier epochs.
 
     The first and the last are for a scale of 1.
@@ -296,6 +304,8 @@ def _noises(mechanism: HybridTree) -> tuple[FloatArray, FloatArray, FloatArray]:
     own = np.array([1.0 if mechanism.estimate == "plain" else tree_blocks.weight(h) for h in epochs])
     gaussian = mechanism.law == "gaussian"
     units = np.array([k + 1.0 if gaussian else 2.0 * (k + 1.0) ** 2 for k in epochs])
+    if entries is not None:
+        units *= [(tree.released_scale(entries) / tree.scale) ** 2 for tree in map(mechanism.tree, epochs)]
     return units, own, np.append(0.0, np.cumsum(units * own))
 
 

@@ -241,6 +241,14 @@ class MatrixMechanism(StepMechanism):
         """Returns the step of the grid to which a release rounds contributions of so many entries."""
         return self._on_grid(validate.integer("entries", entries, low=1))[1]
 
+    def released_scale(self, entries: int) -> float:
+        """Returns the scale of a release's noise on contributions of so many entries, in units of the output.
+
+        It is a little above ``scale``, which pays for the grid.
+        """
+        scale, step = self._on_grid(validate.integer("entries", entries, low=1))
+        return scale * step * UNIT
+
     def _on_grid(self, width: int) -> tuple[float, float]:
         """The scale of the noise in units of 2^-16 steps of the grid, and the step."""
         d, reach = max(1, width), self._reach

@@ -225,15 +225,7 @@ class TreeAggregation(StepMechanism):
         """
         count = validate.integer("entries", entries, low=1)
         spreads, repeated = tree_blocks.variance_counts(self.steps, self.estimate)
-
-        def log_kept(t: float) -> float:
-            """A lower bound on ln P(all answers are off by at most t·scale)."""
-            if self.law == "gaussian":
-                return float((repeated * float(count)) @ np.log1p(-2 * special.ndtr(-t / np.sqrt(spreads))))
-            missed = float((repeated * float(count)) @ _laplace_tails(t, spreads))
-            return math.log1p(-missed) if missed < 1.0 else -math.inf
-
-        return self.scale * step_mechanism.least_bound(beta, log_kept)
+        return self.scale * largest_error(self.law, beta, spreads, np.asarray(repeated * float(count)))
 
     def worst_case_neighbours(self) -> tuple[Any, Any]:
         """Returns streams of numbers without and with a record, at step 0 and the earliest further steps."""
@@ -314,6 +306,14 @@ class TreeAggregation(StepMechanism):
     def rounding(self, entries: int) -> float:
         """Returns the step of the grid to which a release rounds contributions of so many entries."""
         return self._on_grid(self._moved_entries(validate.integer("entries", entries, low=1)))[1]
+
+    def released_scale(self, entries: int) -> float:
+        """Returns the scale of a release's noise on contributions of so many entries, in units of the output.
+
+        It is a few millionths above ``scale``, which pays for the grid.
+        """
+        scale, step = self._on_grid(self._moved_entries(validate.integer("entries", entries, low=1)))
+        return scale * step
 
     def _moved_entries(self, width: int) -> int:
         """The number of noisy numbers that one record moves."""
@@ -410,6 +410,32 @@ class TreeStream(RunningSteps[TreeAggregation]):
 
     def _open(self) -> tuple[tuple[str, dict[int, Any]], ...]:
         return ("sums", self._sums), ("noisy", self._noisy)
+
+
+def largest_error(law: Law, beta: float, weights: FloatArray, counts: FloatArray) -> float:
+    """Returns a number that no sum of noise exceeds in absolute value, with probability at least 1 − ``beta``.
+
+    The sums are Σ c_i·N_i of independent noise of scale 1 with |c_i| at most max(1, its root), and may depend on each
+    other: by Šidák's inequality for Gaussian noise, and by Chernoff's bound and the union over all for Laplace noise.
+
+    Args:
+      law: the law of the noise.
+      beta: in (0, 1).
+      weights: Σ c_i² of each kind of sum.
+      counts: the number of sums of each kind.
+
+    Raises:
+      InvalidArgumentError: ``beta`` is not in (0, 1).
+    """
+
+    def log_kept(t: float) -> float:
+        """A lower bound on ln P(none exceeds t)."""
+        if law == "gaussian":
+            return float(counts @ np.log1p(-2 * special.ndtr(-t / np.sqrt(weights))))
+        missed = float(counts @ _laplace_tails(t, weights))
+        return math.log1p(-missed) if missed < 1.0 else -math.inf
+
+    return step_mechanism.least_bound(beta, log_kept)
 
 
 def _laplace_tails(t: float, variances: FloatArray) -> FloatArray:

@@ -106,6 +106,14 @@ def variances(steps: int, estimate: Estimate) -> FloatArray:
     return _variances(steps, estimate) if steps <= _KEPT else _variances.__wrapped__(steps, estimate)
 
 
+def prefix_weights(steps: IntArray, estimate: Estimate) -> FloatArray:
+    """Returns the variances of the sums of so many steps, "plain" or "below", per unit of one block's noise."""
+    found = np.zeros(steps.shape)
+    for h in range(int(steps.max(initial=0)).bit_length()):
+        found += (steps >> h & 1) * _own(h, estimate)
+    return found
+
+
 def mean_variance(steps: int, estimate: Literal["plain", "below"]) -> float:
     """Returns the mean of these variances, for any number of steps."""
     found = 0.0

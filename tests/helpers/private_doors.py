@@ -425,6 +425,9 @@ def _experts() -> dict[str, Row]:
         ),
         "LimitedUpdates": Row(lambda: L.LimitedUpdates(rounds=4, experts=3, learning_rate=0.5), LOSSES),
         "MultiplicativeWeights": Row(lambda: L.MultiplicativeWeights(rounds=4, experts=3), LOSSES),
+        "AnytimeNoisyHedge": Row(
+            lambda: L.AnytimeNoisyHedge(clients=2, rounds=4, experts=3, scale=1.0), CLIENTS | {"average": TABLE}
+        ),
         "NoisyHedge": Row(
             lambda: L.NoisyHedge(clients=2, rounds=4, experts=3, scale=1.0), CLIENTS | {"average": TABLE}
         ),

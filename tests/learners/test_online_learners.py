@@ -163,6 +163,16 @@ DEPLOYED = {
         TABLES,
         lambda t: TABLES[:, t],
     ),
+    "NoisyHedge, normal": Row(
+        lambda **target: L.NoisyHedge.calibrated(clients=CLIENTS, **SHAPE, **{**TARGET, **target}),
+        TABLES,
+        lambda t: TABLES[:, t],
+    ),
+    "AnytimeNoisyHedge": Row(
+        lambda **target: L.AnytimeNoisyHedge.calibrated(clients=CLIENTS, **SHAPE, **{**TARGET, **target}),
+        TABLES,
+        lambda t: TABLES[:, t],
+    ),
     "FedSVT": Row(
         lambda **target: L.FedSVT.calibrated(clients=CLIENTS, period=2, **SHAPE, **{**TARGET, **target}),
         TABLES,
@@ -439,7 +449,9 @@ def test_releases_need_no_seed(name: str, learners: dict[str, Any]) -> None:
     assert learner.release(data) is not None and np.size(learner.release(data, noise=SimulationNoise(1))) > 0
 
 
-@pytest.mark.parametrize("name", [name for name in DEPLOYED if not name.startswith(("NoisyHedge", "LazyConvex"))])
+@pytest.mark.parametrize(
+    "name", [name for name in DEPLOYED if not name.startswith(("NoisyHedge", "AnytimeNoisy", "LazyConvex"))]
+)
 def test_worst_case_neighbours_are_neighbours_and_tell_much(name: str, learners: dict[str, Any]) -> None:
     """They differ in one round, for one client; the likelihood ratio of simulated runs is not constant."""
     learner = learners[name]

@@ -18,6 +18,7 @@ from hockeystick.audits.catalogue.parts.cases import Case, Subject
 from hockeystick.audits.catalogue.parts.instances import canary, two_symbols
 from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.divergence.local_baselines import LocalKL, TrustedHistogram
+from hockeystick.learners.federated.anytime_noisy_hedge import AnytimeNoisyHedge
 from hockeystick.learners.federated.noisy_hedge import NoisyHedge
 from hockeystick.learners.smoothed.queries.laplace_per_query import LaplacePerQuery
 
@@ -38,17 +39,17 @@ class HedgeWeights:
       learner: A learner of two experts.
     """
 
-    learner: NoisyHedge
+    learner: NoisyHedge | AnytimeNoisyHedge
 
     def __call__(self, losses: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:
-        """Returns log-odds in units of a client's loss, shape (runs, rounds - 1).
+        """Returns log-odds, shape (runs, rounds - 1), of a known horizon in units of a client's loss.
 
         Args:
           losses: Losses of shape (clients, rounds, experts).
         """
         laws = self.learner.simulate(losses.mean(axis=0), rng, runs)[:, 1:]
         odds = np.log(laws[..., 0]) - np.log(laws[..., 1])
-        return np.asarray(odds * self.learner.clients / self.learner.rate)
+        return np.asarray(odds * self.learner.clients / getattr(self.learner, "rate", 1.0))
 
 
 @frozen(eq=False)
@@ -81,11 +82,21 @@ def _hedge() -> Iterator[Case]:
     of_mean = evolve(learner, scale=learner.scale / learner.clients)
     yield _case("noisy-hedge[noise of the mean on the sums]", partial(_hedged, learner, of_mean), 2_000)
     yield _case("noisy-hedge[losses not clipped]", partial(_hedged, learner, learner, times=4.0), 2_000)
+    normal = NoisyHedge(clients=3, rounds=4, experts=2, scale=1.5, law="gaussian")
+    yield _case("noisy-hedge-normal", partial(_hedged, normal, evolve(normal, steady=True)))
+    mean = evolve(normal, scale=normal.scale / normal.clients)
+    yield _case("noisy-hedge-normal[noise of the mean on the sums]", partial(_hedged, normal, mean), 2_000)
+    anytime = AnytimeNoisyHedge(clients=3, experts=2, scale=1.5, rounds=8)
+    yield _case("anytime-noisy-hedge", partial(_hedged, anytime, anytime))
+    mean_of_any = evolve(anytime, scale=anytime.scale / anytime.clients)
+    yield _case("anytime-noisy-hedge[noise of the mean on the sums]", partial(_hedged, anytime, mean_of_any), 2_000)
     level = evolve(longer, scale=longer.scale / 2)  # three steps have two levels
     yield _case("noisy-hedge-four-rounds[levels not charged]", partial(_hedged, longer, level), 16_000)
 
 
-def _hedged(claimed: NoisyHedge, sampled: NoisyHedge, times: float = 1.0) -> Subject:
+def _hedged(
+    claimed: NoisyHedge | AnytimeNoisyHedge, sampled: NoisyHedge | AnytimeNoisyHedge, times: float = 1.0
+) -> Subject:
     claim = Claim.curve(claimed.guarantee(), STATED_AT)
     pair = claimed.worst_case_neighbours()
     target: Any = HedgeWeights(sampled) if times == 1.0 else _Unclipped(sampled, times)
@@ -96,7 +107,7 @@ def _hedged(claimed: NoisyHedge, sampled: NoisyHedge, times: float = 1.0) -> Sub
 class _Unclipped:
     """Hedge on losses that exceed their range and are not clipped: the noise is smaller relative to them."""
 
-    learner: NoisyHedge
+    learner: NoisyHedge | AnytimeNoisyHedge
     times: float
 
     def __call__(self, losses: FloatArray, rng: np.random.Generator, runs: int) -> FloatArray:

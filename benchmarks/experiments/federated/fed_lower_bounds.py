@@ -69,7 +69,9 @@ def sequence(name: str, rounds: int, experts: int, inverse: int) -> Losses:
 
 def played(rounds: int, experts: int, inverse: int, clients: int, name: str, runs: int) -> dict[str, Any]:
     """The noisy learner's mean regret per client, with its standard error over the noise."""
-    learner = NoisyHedge.calibrated(clients=clients, rounds=rounds, experts=experts, epsilon=1.0 / inverse)
+    learner = NoisyHedge.calibrated(
+        clients=clients, rounds=rounds, experts=experts, epsilon=1.0 / inverse, steady=False
+    )
     found = learner.regrets(sequence(name, rounds, experts, inverse), np.random.default_rng(SEED), runs)
     return {"mean": float(found.mean()), "error": float(found.std(ddof=1) / math.sqrt(runs))}
 
@@ -77,7 +79,7 @@ def played(rounds: int, experts: int, inverse: int, clients: int, name: str, run
 def proved(rounds: int, experts: int, inverse: int, clients: int) -> dict[str, Any]:
     """Bounds from above and below, without simulation."""
     setting: dict[str, Any] = {"clients": clients, "rounds": rounds, "experts": experts, "epsilon": 1.0 / inverse}
-    learner = NoisyHedge.calibrated(**setting)
+    learner = NoisyHedge.calibrated(**setting, steady=False)
     floor = regret_floor(**setting)
     return {
         "certified": learner.graph().guarantee(view="output").epsilon(0.0).upper * inverse,
@@ -92,7 +94,7 @@ def proved(rounds: int, experts: int, inverse: int, clients: int) -> dict[str, A
 def coins(clients: int, streams: int) -> dict[str, Any]:
     """Mean regret on coin losses, shared by all clients and of their own, with standard errors."""
     rounds, experts = COINS
-    learner = NoisyHedge.calibrated(clients=clients, rounds=rounds, experts=experts, epsilon=1.0)
+    learner = NoisyHedge.calibrated(clients=clients, rounds=rounds, experts=experts, epsilon=1.0, steady=False)
     rng = np.random.default_rng(SEED + clients)
     shared, own = np.empty(streams), np.empty(streams)
     for i in range(streams):
@@ -113,7 +115,7 @@ def beside(clients: int, runs: int) -> dict[str, Any]:
     svt = FedSVT.calibrated(**setting)
     found = {
         "Fed-SVT": svt.regret(svt.simulate(clients * losses, rng, runs), clients * losses),
-        "noisy Hedge": NoisyHedge.calibrated(**setting).regrets(losses, rng, runs),
+        "noisy Hedge": NoisyHedge.calibrated(**setting, steady=False).regrets(losses, rng, runs),
     }
     alone = LimitedUpdates(rounds=rounds, experts=experts, learning_rate=1.0 / inverse)
     return {

@@ -11,7 +11,6 @@ Neighbouring streams differ in one round's losses (replace-one; rounds keep thei
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -19,33 +18,33 @@ import numpy.typing as npt
 from attrs import field, frozen
 from scipy.special import softmax
 
-from hockeystick.accounting import AccountantGraph, InvalidDataError, PrivacyEvent
-from hockeystick.accounting.arrays import FloatArray, IntArray
+from hockeystick.accounting import AccountantGraph, InvalidArgumentError, InvalidDataError, PrivacyEvent
+from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import as_array, integer, one_of
 from hockeystick.learners.common import arguments, noisy_sum_stream
-from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
+from hockeystick.learners.common.noisy_sum_stream import Coins
 from hockeystick.learners.common.online_learner import OnlineLearner
-from hockeystick.learners.common.prefix_sums import PADDING, ROUNDING, PublishedRuns, losses_sensitivity, plan
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
+from hockeystick.learners.common.prefix_sums import PublishedRuns, plan
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.experts import noisy_sum_bounds
 from hockeystick.learners.experts.batches import checked_rows
 from hockeystick.learners.experts.expert_losses import TakesLosses, checked_losses
-from hockeystick.learners.lazy.comparators import noisy_sum_bounds
+from hockeystick.learners.experts.noisy_sum_bounds import leader_spread
+from hockeystick.learners.experts.rising_noise import (
+    MOST_ROUNDS,
+    RisingNoise,
+    calibrated_scale,
+    checked_rounds,
+    sums_of_losses,
+)
 from hockeystick.mechanisms import HybridTree
 from hockeystick.mechanisms.contract.arguments import generator, zeros
-from hockeystick.mechanisms.randomness.noise import Noise
-from hockeystick.mechanisms.release import AnyLedger
 
-Policy = Literal["leader", "hedge"]
-
-_MOST_ROUNDS = 2**30
-
-
-def _rounds(value: object) -> int:
-    return integer("rounds", value, low=2, high=_MOST_ROUNDS)
+Policy = Literal["leader", "hedge", "adaptive hedge"]
 
 
 def _policy(value: object) -> Policy:
-    return one_of("policy", value, "leader", "hedge")
+    return one_of("policy", value, "leader", "hedge", "adaptive hedge")
 
 
 @frozen(kw_only=True)
@@ -84,7 +83,7 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
     experts: int = field(converter=arguments.experts)
     scale: float = field(converter=arguments.scale)
     policy: Policy = field(default="leader", converter=_policy)
-    rounds: int = field(default=_MOST_ROUNDS, converter=_rounds)
+    rounds: int = field(default=MOST_ROUNDS, converter=checked_rounds)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
@@ -99,7 +98,7 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
         delta: float,
         group: int = 1,
         policy: Policy = "leader",
-        rounds: int = _MOST_ROUNDS,
+        rounds: int = MOST_ROUNDS,
         clip: bool = False,
     ) -> AnytimeTreeExperts:
         """Returns the learner with the least noise that is (ε, δ)-DP, for any number of rounds.
@@ -110,20 +109,13 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
             delta: The δ of the target, in (0, 1).
             group: The target holds for so many people together, or for a user who contributes so many rounds.
         """
-        distance = losses_sensitivity(arguments.experts(experts)) * arguments.group(group)
-        scale = HybridTree.calibrated(epsilon=epsilon, delta=delta, sensitivity=distance).scale
-        made = cls(experts=experts, scale=scale, policy=policy, rounds=rounds, clip=clip)
-        # A person's share of the scale is rounded apart from the group's: the last bits are tried.
-        step = 2.0**-52
-        while made.guarantee(group=group).epsilon(delta).upper > epsilon:
-            scale, step = scale * (1.0 + step), 2.0 * step
-            made = cls(experts=experts, scale=scale, policy=policy, rounds=rounds, clip=clip)
-        return made
+        scale = calibrated_scale(experts=experts, epsilon=epsilon, delta=delta, group=group)
+        return cls(experts=experts, scale=scale, policy=policy, rounds=rounds, clip=clip)
 
     @property
     def mechanism(self) -> HybridTree:
         """The prefix sums of all rounds but the last; replacing a person's losses moves them by up to sqrt(d) in L2."""
-        return _mechanism_of(self.rounds, self.scale, self.experts)
+        return sums_of_losses(self.rounds, self.scale, self.experts)
 
     def graph(self) -> AccountantGraph:
         """Returns the data-independent plan: the prefix sums as one release, the actions as post-processing.
@@ -156,7 +148,7 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
             rng: Generator of the noise and of the coins.
             runs: Number of runs.
         """
-        stream = self._table(losses)
+        stream = self._shorter(losses, "losses")
         noise, coins = generator(rng).spawn(2)
         sums = self.mechanism.simulate(stream[:-1], noise, runs)
         read = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
@@ -168,68 +160,12 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
     start = noisy_sum_stream.start
     resume = noisy_sum_stream.resume
 
-    def release(
-        self,
-        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> npt.NDArray[np.int64]:
-        """Returns the expert of each round, shape (n,), from secure noise.
+    release = noisy_sum_stream.release
+    release_mixtures = noisy_sum_stream.release_mixtures
 
-        Args:
-            losses: Shape (n, experts), 1 <= n <= rounds: an array, possibly memory-mapped, or an iterable of blocks of
-                rows of any length, which may be endless up to ``rounds``.
-            ledger, name, reads, noise: As for ``start``.
-
-        Raises:
-            InvalidArgumentError: bad losses. An array is checked before anything is recorded; blocks are checked on
-                arrival: a bad one ends the run, and the charge remains.
-            HockeystickError: the ledger refuses.
-        """
-        blocks = self._blocks(losses)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found, read = [np.array([stream.predict()])], 0
-        for rows in self._at_most(blocks):
-            read += len(rows)
-            found.append(stream._extend(rows))
-        return np.concatenate(found)[:read]
-
-    def release_mixtures(
-        self,
-        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> PublishedMixtures:
-        """Returns the run of ``release`` with its noisy sums, and the distribution of each round's expert given them.
-
-        It costs what the experts cost; see ``TreeExperts.release_mixtures``.
-
-        Args:
-            losses, ledger, name, reads, noise: As for ``release``.
-
-        Raises:
-            HockeystickError: as for ``release``.
-        """
-        blocks = self._blocks(losses)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        sums = [np.zeros((0, self.experts))]
-        mixtures, experts, count = [stream.mixture()[None]], [np.array([stream.predict()])], 0
-        for rows in self._at_most(blocks):
-            _, added, read, drawn = next(stream._blocks([rows]))
-            sums.append(added)
-            mixtures.append(self._mixtures_of(read))
-            experts.append(drawn)
-            count += len(rows)
-        until = max(count, 1)
-        return PublishedMixtures(
-            np.concatenate(sums)[: until - 1], np.concatenate(mixtures)[:until], np.concatenate(experts)[:until]
-        )
+    def _read_blocks(self, losses: Any) -> Iterator[Any]:
+        """Returns checked losses, a few rounds at a time, up to ``rounds``; an array is checked here."""
+        return self._at_most(self._blocks(losses))
 
     def _at_most(self, blocks: Iterator[Any]) -> Iterator[Any]:
         """Yields blocks as long as they do not exceed the rounds."""
@@ -258,13 +194,6 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
             yield checked_losses("losses", rows, rounds=count, experts=self.experts, clip=self.clip, first=seen)
             seen += count
 
-    def _table(self, losses: npt.ArrayLike, name: str = "losses") -> FloatArray:
-        given = as_array(name, losses, data=True)
-        count = len(given) if given.ndim else 0
-        if not 2 <= count <= self.rounds:
-            raise InvalidDataError(name, given, f"does not have 2 to {self.rounds} rounds")
-        return checked_losses(name, given, rounds=count, experts=self.experts, clip=self.clip)
-
     @property
     def _shift_scale(self) -> float:
         return 0.0
@@ -280,40 +209,43 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
 
     def _padded(self, sums: FloatArray, first: int, coins: Coins) -> FloatArray:
         """Returns the noisy sums before the rounds ``first`` …, padded; for Hedge times its rates."""
-        stop = first + sums.shape[-2]
-        spreads = self._spreads(first, stop)
-        # In units of the scale, whose square may be no float.
-        missing = (spreads / self.scale) ** 2 - self.mechanism.unit_variances_between(first, stop)
-        padding = self.scale * np.sqrt(np.maximum(missing, 0.0))
-        read = sums + padding[:, None] * coins.normal.standard_normal(sums.shape)
-        if self.policy == "hedge":
-            read = read * noisy_sum_bounds.falling_rate(np.arange(first + 1, stop + 1), self.experts, spreads)[:, None]
-        return np.asarray(read)
+        spreads = self._spreads(first, first + sums.shape[-2])
+        read = sums + self._noise.missing(spreads, first) * coins.normal.standard_normal(sums.shape)
+        return np.asarray(read if self.policy == "leader" else read * self._rates(first, spreads)[:, None])
 
     def _mixtures_of(self, read: FloatArray) -> FloatArray:
         """Returns the law of each round's expert given what it reads, in its shape."""
-        if self.policy == "hedge":
+        if self.policy != "leader":
             return np.asarray(softmax(-read, axis=-1))
         return np.asarray(np.arange(self.experts) == np.argmin(read, axis=-1)[..., None], dtype=np.float64)
 
     def _actions_of(self, read: FloatArray, first: int, coins: Coins) -> npt.NDArray[np.int64]:
         """Returns the experts, shape (..., n), from what their rounds read."""
-        if self.policy == "hedge":  # the least of exponents minus Gumbel noise has the exponential weights
+        if self.policy != "leader":  # the least of exponents minus Gumbel noise has the exponential weights
             read = read - coins.gumbel.gumbel(size=read.shape)
         return np.asarray(np.argmin(read, axis=-1), dtype=np.int64)
 
     # --- the noise of each round, and bounds -------------------------------------------------------------------------
 
+    @property
+    def _noise(self) -> RisingNoise:
+        return RisingNoise.of(self.mechanism, self.experts)
+
     def _spreads(self, first: int, stop: int) -> FloatArray:
         """Returns the standard deviation of the noise in the rounds ``first`` … ``stop`` - 1, numbered from 0."""
-        starts, spreads = _rises(self.mechanism)
-        rounds = np.arange(first + 1, stop + 1)
-        found = spreads[np.searchsorted(starts, rounds, side="right") - 1]
-        return found if self.policy == "hedge" else noisy_sum_bounds.leader_spread(rounds, found)
+        found = self._noise.between(first, stop)
+        return found if self.policy != "leader" else leader_spread(np.arange(first + 1, stop + 1), found)
+
+    def _rates(self, first: int, spreads: FloatArray) -> FloatArray:
+        """Returns Hedge's rates in the rounds ``first`` …, numbered from 0, with noise of these standard deviations."""
+        rounds = np.arange(first + 1, first + 1 + len(spreads))
+        if self.policy == "hedge":
+            return np.asarray(noisy_sum_bounds.falling_rate(rounds, self.experts, spreads))
+        return noisy_sum_bounds.adaptive_rates(rounds, self.experts, self._noise.pieces(int(rounds[-1])))
 
     def log_likelihood_ratio(self, found: PublishedRuns, losses0: npt.ArrayLike, losses1: npt.ArrayLike) -> FloatArray:
         """Returns ln p(sums | losses0) / p(sums | losses1), one number per run."""
-        given = (self._table(losses, name)[:-1] for losses, name in ((losses0, "losses0"), (losses1, "losses1")))
+        given = (self._shorter(losses, name)[:-1] for losses, name in ((losses0, "losses0"), (losses1, "losses1")))
         return np.asarray(self.mechanism.log_likelihood_ratio(found.sums, *given))
 
     def regret_bound(self, rounds: int | None = None, *, adversary: Adversary = "oblivious") -> RegretBound:
@@ -321,38 +253,34 @@ class AnytimeTreeExperts(TakesLosses, OnlineLearner):
 
         A release rounds losses to a grid, which costs at most its step per round; the bound includes that.
 
+        *Adaptive losses* may depend on everything that was published before them and on the mixture of their round, but
+        not on the expert drawn from it. Without noise, Hedge's mixtures at falling rates η_t lose at most ln d/η_T +
+        Σ η_t/8 more than the best expert, whatever the losses depend on. Noise N_t whose entries range over r_t moves
+        the mixture by at most tanh(η_t·r_t/4) in total variation, so round t loses at most that much more. N_t is
+        drawn independently of the losses, which may depend on it: its law remains normal, and E r_t ≤ 2·s_t·M. So the
+        expected regret is at most ln d/η_T + Σ η_t·(1/8 + s_t·M/2). A leader has no such bound: the losses of the
+        expert in front can be 1 in every round.
+
         Args:
             rounds: The number of rounds that were played; None for the largest.
-            adversary: "oblivious" or "stochastic".
+            adversary: "oblivious" or "stochastic", or "adaptive" for Hedge.
 
         Raises:
-            InvalidArgumentError: ``rounds`` is not in 1 .. ``self.rounds``, or losses are adaptive.
+            InvalidArgumentError: ``rounds`` is not in 1 .. ``self.rounds``, or a leader's losses are adaptive.
         """
         count = self.rounds if rounds is None else integer("rounds", rounds, low=1, high=self.rounds)
-        checked = refuse_adaptive(adversary, "may follow the noise, which stays in all later sums")
-        bound = noisy_sum_bounds.rising_leader if self.policy == "leader" else noisy_sum_bounds.rising_hedge
+        checked, pieces = checked_adversary(adversary), self._noise.pieces(count)
+        if self.policy == "leader":
+            if checked == "adaptive":
+                raise InvalidArgumentError(
+                    "adversary", checked, "may trap a leader in every round", 'use policy="adaptive hedge"'
+                )
+            bound = noisy_sum_bounds.rising_leader(self.experts, pieces)
+        elif self.policy == "adaptive hedge":
+            bound = noisy_sum_bounds.rising_adaptive(self.experts, pieces)
+        elif checked == "adaptive":
+            bound = noisy_sum_bounds.rising_hedge(self.experts, pieces, adaptive=True)
+        else:
+            bound = noisy_sum_bounds.rising_hedge(self.experts, pieces)
         rounding = count * self.mechanism.rounding(self.experts, max(1, count - 1))
-        starts, spreads = _rises(self.mechanism)
-        used = int(np.searchsorted(starts, count, side="right"))
-        ends = [*(starts[1:used] - 1).tolist(), count]
-        pieces = zip(starts[:used].tolist(), ends, spreads[:used].tolist(), strict=True)
-        return RegretBound(bound(self.experts, pieces) + rounding, most=count, adversary=checked)
-
-
-@lru_cache(maxsize=16)
-def _mechanism_of(rounds: int, scale: float, experts: int) -> HybridTree:
-    return HybridTree(scale, sensitivity=losses_sensitivity(experts), steps=rounds - 1)
-
-
-@lru_cache(maxsize=16)
-def _rises(mechanism: HybridTree) -> tuple[IntArray, FloatArray]:
-    """Returns the rounds, numbered from 1, in which the noise rises, and its standard deviation from there.
-
-    It is the largest of the sums so far, with continuous noise on top that rises with the scales of the trees.
-    """
-    at, variances = mechanism.largest_variances()
-    starts = sorted({1, *(int(t) + 1 for t in at), *(2**k + 1 for k in range(mechanism.steps.bit_length()))})
-    read = np.array(starts) - 1
-    own = np.append(0.0, variances)[np.searchsorted(at, read, side="right")]
-    epochs = np.array([max(1, int(t).bit_length()) for t in read])
-    return read + 1, mechanism.scale * np.sqrt(own + PADDING**2 * epochs) * ROUNDING
+        return RegretBound(bound + rounding, most=count, adversary=checked)

@@ -135,7 +135,8 @@ class PrivateFTRL(OnlineLearner):
         return RegretBound(bound, most=most, adversary=checked_adversary(adversary))
 
     def _drift(self) -> float:
-        noise = np.sqrt(self.domain.dimension * variances_between(self.mechanism, 1, self.rounds)).sum()
+        entries = self.domain.dimension
+        noise = np.sqrt(entries * variances_between(self.mechanism, 1, self.rounds, entries=entries)).sum()
         return self.rounds * self.lipschitz**2 / 2.0 + self.lipschitz * float(noise)
 
     def worst_case_neighbours(self) -> tuple[LinearLosses, LinearLosses]:

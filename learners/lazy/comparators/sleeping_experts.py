@@ -45,10 +45,9 @@ from hockeystick.learners.common.prefix_sums import (
     plan,
 )
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.experts import quantile_regret
+from hockeystick.learners.experts import noisy_sum_bounds, quantile_regret
 from hockeystick.learners.experts.expert_losses import TakesLosses, checked_losses
 from hockeystick.learners.experts.quantile_regret import Band
-from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.mechanisms.contract.arguments import generator, zeros
 from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
 from hockeystick.mechanisms.release import AnyLedger
@@ -206,7 +205,8 @@ class SleepingExperts(TakesLosses, OnlineLearner):
             sums=sums,
             clip=clip,
         )
-        rate = noisy_sum_bounds.best_adaptive_rate(found.rounds, found.experts, least_spread(found.mechanism))
+        spread = least_spread(found.mechanism, found.experts)
+        rate = noisy_sum_bounds.best_adaptive_rate(found.rounds, found.experts, spread)
         return evolve(found, learning_rate=rate)
 
     @property
@@ -468,7 +468,7 @@ class SleepingExperts(TakesLosses, OnlineLearner):
         checked = checked_adversary(adversary)
         count = self.rounds if awake is None else integer("awake", awake, low=1, high=self.rounds)
         least = noisy_sum_bounds.adaptive_hedge(
-            self.rounds, self.experts, least_spread(self.mechanism), self.learning_rate
+            self.rounds, self.experts, least_spread(self.mechanism, self.experts), self.learning_rate
         )
         least -= self.learning_rate * (self.rounds - count) / 8.0
         rounding = self.rounds * self.mechanism.rounding(self.experts)

@@ -39,14 +39,12 @@ from hockeystick.learners.common.prefix_sums import (
     variances_between,
 )
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.learners.experts import quantile_regret
+from hockeystick.learners.experts import noisy_sum_bounds, quantile_regret
 from hockeystick.learners.experts.batches import checked_rows, exact_batch_sums
 from hockeystick.learners.experts.expert_losses import TakesLosses
 from hockeystick.learners.experts.quantile_regret import Plays, RegretReport
-from hockeystick.learners.lazy.comparators import noisy_sum_bounds
 from hockeystick.mechanisms.contract.arguments import generator, zeros
-from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise
-from hockeystick.mechanisms.release import AnyLedger
+from hockeystick.mechanisms.randomness.noise import SimulationNoise
 from hockeystick.mechanisms.streams.factor_encoders import check_discount, discounted
 
 Policy = Literal["best", "leader", "hedge", "adaptive hedge", "bare leader"]
@@ -246,74 +244,23 @@ class TreeExperts(TakesLosses, OnlineLearner):
 
         The losses are those of ``release``, and are read in the same way.
         """
-        return self.release(losses, noise=SimulationNoise(generator(rng)))
+        found: npt.NDArray[np.int64] = self.release(losses, noise=SimulationNoise(generator(rng)))
+        return found
 
     # --- one round at a time, and releases ---------------------------------------------------------------------------
 
     start = noisy_sum_stream.start
     resume = noisy_sum_stream.resume
 
-    def release(
-        self,
-        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> npt.NDArray[np.int64]:
-        """Returns the expert of each round, shape (rounds,), from secure noise.
+    release = noisy_sum_stream.release
+    release_mixtures = noisy_sum_stream.release_mixtures
 
-        Args:
-            losses: Shape (rounds, experts): an array, possibly memory-mapped, or an iterable of blocks of rows of any
-                length. They are read in blocks; with sums by the square root they are stored.
-            ledger, name, reads, noise: As for ``start``.
-
-        Raises:
-            InvalidArgumentError: bad losses. An array is checked before anything is recorded; blocks are checked on
-                arrival: a bad one ends the run, and the charge remains.
-            HockeystickError: the ledger refuses.
-        """
+    def _read_blocks(self, losses: npt.ArrayLike | Iterable[npt.ArrayLike]) -> Iterator[Any]:
+        """Returns the blocks in which a run reads losses, checked."""
         rows = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        found: npt.NDArray[np.int64] = noisy_sum_stream.played(stream, self._blocks(rows))
-        return found
-
-    def release_mixtures(
-        self,
-        losses: npt.ArrayLike | Iterable[npt.ArrayLike],
-        *,
-        ledger: AnyLedger | None = None,
-        name: str | None = None,
-        reads: Iterable[str] | None = None,
-        noise: Noise | None = None,
-    ) -> PublishedMixtures:
-        """Returns the run of ``release`` with its noisy sums, and the distribution of each round's expert given them.
-
-        The mixtures are post-processing of the sums, so that everything together costs what the experts cost. Those of
-        Hedge are exponential weights; that of a leader is a point mass. Memory: three arrays as long as the stream.
-
-        Args:
-            losses, ledger, name, reads, noise: As for ``release``.
-
-        Raises:
-            HockeystickError: as for ``release``.
-
-        Example:
-            >>> learner = TreeExperts.calibrated(rounds=4, experts=2, epsilon=2.0, delta=1e-6, policy="adaptive hedge")
-            >>> run = learner.release_mixtures([[0.0, 1.0]] * 4, noise=SimulationNoise(1))
-            >>> run.mixtures.round(2).tolist(), run.sums.shape, run.actions.shape
-            ([[0.5, 0.5], [0.56, 0.44], [0.83, 0.17], [0.98, 0.02]], (3, 2), (4,))
-        """
-        rows = checked_rows(losses, rounds=self.rounds, experts=self.experts, clip=self.clip)
-        stream = self.start(ledger=ledger, name=name, reads=reads, noise=noise)
-        return noisy_sum_stream.played_mixtures(stream, self._blocks(rows))
-
-    def _blocks(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Returns the blocks in which a run reads checked rows."""
         if self.sums != "square root":
             return rows
-        return iter([np.concatenate([np.array(block) for block in rows])])  # its running state is as long as the stream
+        return (np.concatenate([np.array(block) for block in each]) for each in [rows])  # its state is as long
 
     @property
     def _shift_scale(self) -> float:
@@ -333,7 +280,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
         read = sums if self.discount == 1.0 else self.discount * sums
         if self.spread is None:
             return read
-        own = self.discount**2 * variances_between(self.mechanism, first, first + sums.shape[-2])
+        own = self.discount**2 * variances_between(self.mechanism, first, first + sums.shape[-2], entries=self.experts)
         padding = np.sqrt(np.maximum(self.spread**2 - own, 0.0))[:, None] * coins.normal.standard_normal(sums.shape)
         return np.asarray(read + padding)
 
@@ -484,4 +431,4 @@ class TreeExperts(TakesLosses, OnlineLearner):
 
     def _least_spread(self) -> float:
         # The round-off of both products is within 2^-52.
-        return self.discount * least_spread(self.mechanism) * (1.0 + 2.0**-51)
+        return self.discount * least_spread(self.mechanism, self.experts) * (1.0 + 2.0**-51)

@@ -139,6 +139,7 @@ def test_each_has_a_mutant_beside_it() -> None:
         "batches",
         "lazy-sampler",
         "noisy-hedge",
+        "anytime-noisy-hedge",
         "per-query",
         "counts",
     )

@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners import TreeExperts
 from hockeystick.learners.common.prefix_sums import largest_variance, mechanism_of
-from hockeystick.learners.lazy.comparators import noisy_sum_bounds as bounds
+from hockeystick.learners.experts import noisy_sum_bounds as bounds
 from hockeystick.mechanisms import SimulationNoise
 
 FALSE_ALARM = 1e-6

@@ -23,7 +23,8 @@ this telescopes to Φ(L_T) − Φ(0). So the same bounds hold for the discounted
 the sum of these weights, (1 − γ^T)/(1 − γ), in the place of T. For Ψ and below it is the same.
 
 *Hedge against adaptive losses:* at most ln d/η + η·T/8 + Σ tanh(η·s_t·M/2): noise of range r moves the law by at most
-tanh(η·r/4) in total variation, whatever the loss that follows, and E r ≤ 2·s·M.
+tanh(η·r/4) in total variation, whatever the loss that follows, and E r ≤ 2·s·M. With a rate that falls it is at most
+ln d/η_T + Σ η_t·(1/8 + s_t·M/2).
 
 Sources: Abernethy, Lee, Sinha & Tewari 2014 (Gaussian smoothing); Agarwal & Singh 2017; Freund & Schapire 1997.
 """
@@ -37,6 +38,8 @@ from typing import Any
 
 import numpy as np
 from scipy import integrate, optimize, special
+
+from hockeystick.accounting.arrays import FloatArray
 
 
 @lru_cache(maxsize=64)
@@ -91,7 +94,7 @@ def leader_spread(rounds: Any, spreads: Any) -> Any:
     return np.maximum(spreads, np.sqrt(rounds / 2.0))
 
 
-def rising_hedge(experts: int, pieces: Iterable[Piece]) -> float:
+def rising_hedge(experts: int, pieces: Iterable[Piece], *, adaptive: bool = False) -> float:
     """Returns the bound of Hedge for noise that rises from piece to piece, at the rate ``falling_rate`` of each round.
 
     A sum of these rates over the rounds a … b of a piece is at most 8·√(ln d)·(√(s² + b/4) − √(s² + (a − 1)/4)).
@@ -99,11 +102,42 @@ def rising_hedge(experts: int, pieces: Iterable[Piece]) -> float:
     largest, total, before, rate = expected_maximum(experts), 0.0, 0.0, math.inf
     for a, b, own in pieces:
         rate = float(falling_rate(a, experts, own))
-        total += min(rate * (own**2 - before**2) / 2.0, largest * (own - before))
         each = math.sqrt(math.log(experts)) * (math.sqrt(own**2 + b / 4.0) - math.sqrt(own**2 + (a - 1) / 4.0))
-        total += min(each, (b - a + 1) * largest / (4.0 * own))
+        if adaptive:  # each is the sum of the rates, divided by 8
+            total += min(each * (1.0 + 4.0 * own * largest), b - a + 1)
+        else:
+            total += min(rate * (own**2 - before**2) / 2.0, largest * (own - before))
+            total += min(each, (b - a + 1) * largest / (4.0 * own))
         before, rate = own, float(falling_rate(b, experts, own))
     return math.log(experts) / rate + total
+
+
+def rising_adaptive(experts: int, pieces: Iterable[Piece]) -> float:
+    """Returns the bound of Hedge against adaptive losses, for noise that rises, at the rates ``adaptive_rates``.
+
+    It is at most 2·√(2·ln d·C_T), as Σ c_t/√C_t is at most 2·√C_T; and no round costs more than 1.
+    """
+    total = before = 0.0
+    for a, b, cost in _costs(experts, pieces):
+        after = before + (b - a + 1) * cost
+        total += min(math.sqrt(2.0 * math.log(experts)) * (math.sqrt(after) - math.sqrt(before)), b - a + 1)
+        before = after
+    return math.sqrt(2.0 * math.log(experts) * before) + total
+
+
+def adaptive_rates(rounds: Any, experts: int, pieces: Iterable[Piece]) -> FloatArray:
+    """Returns η_t = √(ln d/(2·C_t)), in rounds 1, 2, … of the pieces, where C_t is the sum of 1/8 + s·M/2 so far."""
+    costs = _costs(experts, pieces)
+    first, each = np.array([a for a, _, _ in costs]), np.array([c for _, _, c in costs])
+    before = np.cumsum([0.0, *((b - a + 1) * c for a, b, c in costs[:-1])])
+    at = np.searchsorted(first, rounds, side="right") - 1
+    return np.asarray(np.sqrt(math.log(experts) / (2.0 * (before[at] + (rounds - first[at] + 1) * each[at]))))
+
+
+def _costs(experts: int, pieces: Iterable[Piece]) -> list[Piece]:
+    """Returns the pieces with 1/8 + s·M/2 in the place of s."""
+    largest = expected_maximum(experts)
+    return [(a, b, 0.125 + own * largest / 2.0) for a, b, own in pieces]
 
 
 def falling_rate(rounds: Any, experts: int, spreads: Any) -> Any:
