@@ -5,19 +5,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from hockeystick.accounting.validate import boolean, one_of
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target
 from hockeystick.learners.common.choices import Choice, compared
+from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.prefix_sums import Sums
-from hockeystick.learners.common.regret_bound import Adversary, checked_adversary
+from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
 from hockeystick.learners.federated.limited_updates import LimitedUpdates
+from hockeystick.learners.lazy.comparators.anytime_tree_experts import AnytimeTreeExperts
+from hockeystick.learners.lazy.comparators.anytime_tree_experts import Policy as AnytimePolicy
 from hockeystick.learners.lazy.comparators.shrinking_dartboard import ShrinkingDartboard
 from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExperts
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 
-Learner = LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
+Horizon = Literal["known", "unknown"]
+Learner = AnytimeTreeExperts | LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
+Makers = dict[str, tuple[type[OnlineLearner], Callable[[], Learner]]]
 
 _LONGEST_ROOT = 1 << 14  # rounds; the running state of longer square roots is too large, and buffers take its place
 
@@ -31,6 +37,8 @@ def choose(
     adversary: Adversary = "oblivious",
     group: int = 1,
     clip: bool = False,
+    horizon: Horizon = "known",
+    mixtures: bool = False,
 ) -> Choice:
     """Returns the private learner of experts with the least proved bound on its expected regret.
 
@@ -50,6 +58,9 @@ def choose(
             "adaptive" for losses that may depend on earlier plays, against which no lazy learner has a bound.
         group: Number of people that the target protects together.
         clip: Clip losses to [0, 1] instead of refusing others.
+        horizon: "unknown" for learners that need not know the number of rounds and may go on after ``rounds``, at which
+            their bounds are compared: the leader of noisy sums and Hedge on them, by a tree that grows.
+        mixtures: Compare learners alone that publish the distribution of each round's expert.
 
     Raises:
         InvalidArgumentError: an argument outside its domain.
@@ -73,19 +84,34 @@ def choose(
     kind = checked_adversary(adversary)
     goal: dict[str, Any] = {"rounds": rounds, "experts": experts, "epsilon": target.epsilon, "delta": target.delta}
     goal |= {"group": target.group, "clip": arguments.clip(clip)}
+    if one_of("horizon", horizon, "known", "unknown") == "unknown":
+        del goal["rounds"]
+        own: tuple[AnytimePolicy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
+        growing: Makers = {
+            f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums (growing tree)": (
+                AnytimeTreeExperts,
+                partial(AnytimeTreeExperts.calibrated, **goal, policy=policy),
+            )
+            for policy in own
+        }
+        return _best(growing, lambda learner: learner.regret_bound(rounds, adversary=kind), target, mixtures)
     lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
-    makers: dict[str, Callable[[], Learner]] = {lazy: partial(LazyExperts.calibrated, **goal, adversary=kind)}
+    makers: Makers = {lazy: (LazyExperts, partial(LazyExperts.calibrated, **goal, adversary=kind))}
     policies: tuple[Policy, ...] = ("adaptive hedge",) if kind == "adaptive" else ("hedge", "leader")
     better: Sums = "square root" if rounds <= _LONGEST_ROOT else "buffered"
     for sums, policy in itertools.product(("tree", better), policies):
         name = f"{'leader of' if policy == 'leader' else 'Hedge on'} noisy sums ({sums})"
-        makers[name] = partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy)
+        makers[name] = TreeExperts, partial(TreeExperts.calibrated, **goal, sums=sums, policy=policy)
     if kind != "adaptive":
-        makers["dartboard with a budget"] = partial(ShrinkingDartboard.calibrated, **goal)
-        makers["one uniform draw"] = partial(_uniform, rounds, experts, clip)
+        makers["dartboard with a budget"] = ShrinkingDartboard, partial(ShrinkingDartboard.calibrated, **goal)
+        makers["one uniform draw"] = LazyExperts, partial(_uniform, rounds, experts, clip)
     if kind == "stochastic":
-        makers["limited updates"] = partial(LimitedUpdates.calibrated, **goal)
-    choice = compared(makers, kind)
+        makers["limited updates"] = LimitedUpdates, partial(LimitedUpdates.calibrated, **goal)
+    return _best(makers, lambda learner: learner.regret_bound(adversary=kind), target, mixtures)
+
+
+def _best(makers: Makers, bound: Callable[[Any], RegretBound], target: Target, mixtures: bool) -> Choice:
+    choice = compared(makers, bound, mixtures=boolean("mixtures", mixtures))
     if not choice.candidates:
         raise target.unmet()
     return choice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
@@ -36,6 +37,18 @@ def experts_file(path: str) -> Stream:
     return Stream(path, _table(path, _loaded(path), bools=True))
 
 
+def awake_file(path: str) -> npt.NDArray[np.bool_]:
+    """Returns who is awake in each round: an .npy file of bools, shape (rounds, experts).
+
+    Raises:
+        InvalidArgumentError: No such file, or no table of bools in it.
+    """
+    found = _loaded(path, "--awake")
+    if found.ndim != 2 or found.dtype != np.bool_:
+        raise InvalidArgumentError("--awake", path, "holds no table of bools", "save one with numpy.save")
+    return found
+
+
 def experts_dataset(name: str) -> Stream:
     """Returns the errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
     return Stream(name, classifier_errors(name))
@@ -62,18 +75,18 @@ def convex_dataset(name: str) -> Stream:
 
 
 @unchained()
-def _loaded(path: str, *, archives: bool = False) -> npt.NDArray[Any]:
+def _loaded(path: str, option: str = "--losses", *, archives: bool = False) -> npt.NDArray[Any]:
     """Returns the array of an .npy file, mapped into memory, or, with ``archives``, of an .npz file."""
     try:
         if not is_archive(path):
             return map_array(path)
         found = read_archive(path, _MEMBER) if archives else None
     except UnreadableFileError as error:
-        raise error.about("--losses", path, _REMEDY) from None
+        raise error.about(option, path, _REMEDY) from None
     if found is None:
-        raise InvalidArgumentError("--losses", path, "is an archive of arrays", _REMEDY)
+        raise InvalidArgumentError(option, path, "is an archive of arrays", _REMEDY)
     if _MEMBER not in found:
-        raise InvalidArgumentError("--losses", path, f"holds no array {_MEMBER!r}", "save one under that name")
+        raise InvalidArgumentError(option, path, f"holds no array {_MEMBER!r}", "save one under that name")
     return found[_MEMBER]
 
 

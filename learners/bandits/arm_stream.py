@@ -43,7 +43,7 @@ class BanditRelease:
 class ArmStream(RoundStream):
     """One run of a bandit: in each round ``predict()`` gives the arm, and ``update(loss)`` takes its loss."""
 
-    __slots__ = ("_coins", "_drawn", "_first", "_law", "_noise", "_sums", "_turn", "_until")
+    __slots__ = ("_coins", "_drawn", "_first", "_law", "_noise", "_published", "_sums", "_turn", "_until")
     _sums: list[int]
     _until: int
 
@@ -51,6 +51,7 @@ class ArmStream(RoundStream):
         super().__init__(learner, noise.simulated)
         self._noise = noise
         self._law: SumNoise = learner.sum_noise
+        self._published: list[tuple[list[int], list[float]]] = []  # of each block the arms in turn, and their sums
         self._drawn: list[int] = []  # noise that waits for its sum; a checkpoint drops it
         # The choice of an arm is post-processing: its coins need no secure source.
         self._coins = np.random.default_rng(noise.uniform(2**31, 8).tolist())
@@ -67,6 +68,18 @@ class ArmStream(RoundStream):
             if not self._turn or len(sums) != len(self._turn):
                 raise ValueError("numbers of arms and sums do not match")
         self._sums = sums
+
+    @property
+    def sums(self) -> FloatArray:
+        """The noisy sums that this session has published, shape (blocks, arms); NaN for arms that a block did not play.
+
+        They are paid for by the run's charge, and may be shown to everybody. A checkpoint does not repeat them: a
+        session that was resumed begins with none.
+        """
+        found = np.full((len(self._published), self._learner.arms), np.nan)
+        for row, (turn, sums) in zip(found, self._published, strict=True):
+            row[turn] = sums
+        return found
 
     def predict(self) -> int:
         """Returns the arm of the next round, the same one until ``update``.
@@ -120,14 +133,13 @@ class ArmStream(RoundStream):
         self._first, self._turn, self._sums = self._round, turn, [0] * len(turn)
         self._until = min(self._learner.rounds, self._first + self._length())
 
-    def _pass(self, rounds: int) -> list[float] | None:
-        """Ends rounds that were read, and the block with its last round; returns what is published."""
+    def _pass(self, rounds: int) -> None:
+        """Ends rounds that were read, and the block with its last round, whose noisy sums are published."""
         self._round += rounds
-        if self._round < self._until or self._until == self._learner.rounds:
-            return None
-        published = [self._law.noisy(total, self._noise_ahead()) for total in self._sums]
-        self._begin(self._next(published))
-        return published
+        if self._round == self._until < self._learner.rounds:
+            published = [self._law.noisy(total, self._noise_ahead()) for total in self._sums]
+            self._published.append((self._turn, published))
+            self._begin(self._next(published))
 
     def _noise_ahead(self) -> int:
         if not self._drawn:
@@ -136,7 +148,7 @@ class ArmStream(RoundStream):
 
     def _played(self, blocks: Iterable[npt.NDArray[Any]]) -> BanditRelease:
         """Plays all rounds on checked rows of losses of all arms, of which only those of the played arms are read."""
-        arms, sums = np.empty(self._learner.rounds, np.int64), []
+        arms = np.empty(self._learner.rounds, np.int64)
         for block in blocks:
             rows = np.asarray(block, dtype=np.float64)
             while len(rows):
@@ -146,8 +158,5 @@ class ArmStream(RoundStream):
                     own = slice((i - passed) % len(turn), len(part), len(turn))
                     arms[self._round : self._round + len(part)][own] = arm
                     self._sums[i] += self._law.whole(part[own, arm])
-                published = self._pass(len(part))
-                if published is not None:
-                    sums.append(np.full(self._learner.arms, np.nan))
-                    sums[-1][turn] = published
-        return BanditRelease(arms, np.array(sums).reshape(len(sums), self._learner.arms))
+                self._pass(len(part))
+        return BanditRelease(arms, self.sums)

@@ -61,6 +61,10 @@ class BanditStream(ArmStream):
         >>> stream.update(0.25)  # the loss of that arm
         >>> stream.round, arm in (0, 1, 2)
         (1, True)
+        >>> for _ in range(learner.batch):
+        ...     stream.update(0.25)
+        >>> stream.sums.shape, bool(stream.estimates[arm] != 0.0)  # published with the first batch
+        ((1, 3), True)
     """
 
     __slots__ = ("_estimates", "_odds")
@@ -69,6 +73,11 @@ class BanditStream(ArmStream):
     def __init__(self, learner: NoisyBandit, noise: Noise, body: dict[str, Any] | None = None) -> None:
         self._estimates = np.zeros(learner.arms)
         super().__init__(learner, noise, body)
+
+    @property
+    def estimates(self) -> FloatArray:
+        """The estimated losses, shape (arms,), in units of a batch's mean: they follow from all published sums."""
+        return self._estimates.copy()
 
     def _opening(self) -> list[int]:
         return self._draw()

@@ -8,7 +8,8 @@ from typing import Any
 from attrs import frozen
 
 from hockeystick.accounting import HockeystickError
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound
+from hockeystick.learners.common.online_learner import OnlineLearner
+from hockeystick.learners.common.regret_bound import RegretBound
 
 
 @frozen
@@ -57,17 +58,30 @@ class Choice:
         return "\n".join(lines + [f"  {name}: {why}" for name, why in self.refused.items()])
 
 
-def compared(makers: Mapping[str, Callable[[], Any]], adversary: Adversary) -> Choice:
+def compared(
+    makers: Mapping[str, tuple[type[OnlineLearner], Callable[[], Any]]],
+    bound: Callable[[Any], RegretBound],
+    *,
+    mixtures: bool = False,
+) -> Choice:
     """Makes learners and sorts them by their bounds; those that can't be made, or have no bound, are refused.
 
     There may be no candidate.
+
+    Args:
+        makers: The class of each learner, and a function that returns it, by name.
+        bound: Returns the bound of a learner.
+        mixtures: Refuse learners that do not publish their mixtures.
     """
     found: list[Candidate] = []
     refused: dict[str, str] = {}
-    for name, make in makers.items():
+    for name, (kind, make) in makers.items():
+        if mixtures and "release_mixtures" in kind.refuses:
+            refused[name] = kind.refuses["release_mixtures"]
+            continue
         try:
             learner = make()
-            found.append(Candidate(name, learner, learner.regret_bound(adversary=adversary)))
+            found.append(Candidate(name, learner, bound(learner)))
         except HockeystickError as error:
             refused[name] = str(error)
     return Choice(tuple(sorted(found, key=lambda candidate: candidate.bound)), refused)

@@ -30,6 +30,10 @@ ROUNDING = 1.0 + 2.0**-40
 """The factor by which a standard deviation from a sum of variances is rounded up."""
 
 
+RELEASED = 1.0 + 2.0**-15
+"""A factor above that by which a release's noise is larger than its scale: one part in 2^16, for the grid."""
+
+
 def losses_sensitivity(experts: int) -> float:
     """Returns sqrt(d), rounded up: the L2 sensitivity to the replacement of one round's losses in [0, 1]^d."""
     return math.nextafter(math.sqrt(experts), math.inf)

@@ -23,6 +23,11 @@ floats are bounded by the sums. The mixtures without noise lose at least m = −
 at most m + η·n/8. And m is at most the k-th smallest entry of L_n plus ln(d/k)/η. So the regret in T rounds is at most
 ln(d/k)/η + η·T/8 + Σ τ_t.
 
+*Discounted losses.* With L_t = γ·L_(t−1) + ℓ_t the regret of round t counts γ^(T−t). All sums over rounds have these
+weights: those of ⟨q_t, S_t − γ·S_(t−1)⟩ err by at most a·(1 + Σ γ^(n−t)·‖q_(t+1) − q_t‖₁), round t reads γ·L_(t−1), and
+with W for the sum of the weights the mixtures without noise lose at most m + η·W/8, as m is a concave function of the
+sums that is 0 at 0. The lower bound m holds for γ = 1 alone. Hoeffding's inequality has the sum of the squared weights.
+
 *The last round*, which no sum includes, moves a regret by at most 1.
 
 *Drawn experts* whose draws the losses of their rounds ignore differ in total loss from the mixtures by at most √(T·ln(2
@@ -152,6 +157,7 @@ def reported(
     quantiles: Iterable[float],
     confidence: float,
     plays: Plays,
+    discount: float = 1.0,
 ) -> RegretReport:
     """Returns the report on a run; see the module for the proof.
 
@@ -161,41 +167,47 @@ def reported(
         failure: β′: what is left for drawn experts.
         rate: η of Hedge; None for a leader.
         quantiles, confidence, plays: As in the report.
+        discount: γ; the sums are discounted, too.
     """
     kind: Plays = one_of("plays", plays, "experts", "mixtures")
     rounds, experts = run.mixtures.shape
     values, ranks = checked_quantiles(quantiles, experts)
-    drift = np.zeros(rounds) if rate is None else _drift(run, errs, rate)
-    own, apart = _own_loss(run.sums, run.mixtures, errs), 0.0
+    weights = discount ** np.arange(rounds - 1.0, -1.0, -1.0)  # of the last round it is 1
+    total, before = float(weights.sum()), float(weights[1:].sum())
+    drift = np.zeros(rounds) if rate is None else _drift(run, errs, rate, discount)
+    own, apart = _own_loss(run.sums, run.mixtures, errs, weights[1:], discount), 0.0
     if rate is not None:
         floor = (math.log(experts) - special.logsumexp(-rate * run.sums[-1])) / rate
-        moved = errs + float(drift[:-1].sum())
-        own = own.meeting(floor - moved, floor + moved + rate * (rounds - 1) / 8.0)
+        moved = errs + float(drift[:-1] @ weights[1:])
+        own = own.meeting(floor - moved if discount == 1.0 else -math.inf, floor + moved + rate * before / 8.0)
     if kind == "experts":
         if run.actions is None:
             raise InvalidArgumentError("plays", kind, "are drawn by each client, and not in the run", 'use "mixtures"')
-        apart = 0.0 if rate is None else math.sqrt(rounds * math.log(2.0 / failure) / 2.0)
-        drawn = _own_loss(run.sums, np.eye(experts)[run.actions], errs)
+        apart = 0.0 if rate is None else math.sqrt(float(weights @ weights) * math.log(2.0 / failure) / 2.0)
+        drawn = _own_loss(run.sums, np.eye(experts)[run.actions], errs, weights[1:], discount)
         own = drawn.meeting(own.lower - apart, own.upper + apart)
     ordered, regrets = np.sort(run.sums[-1]), []
     for rank in ranks:
-        lost = Band(0.0, rounds - 1.0).meeting(ordered[rank - 1] - errs, ordered[rank - 1] + errs)
-        found = Band(-float(rounds), rounds).meeting(own.lower - lost.upper - 1.0, own.upper - lost.lower + 1.0)
+        lost = Band(0.0, before).meeting(ordered[rank - 1] - errs, ordered[rank - 1] + errs)
+        found = Band(-total, total).meeting(
+            discount * (own.lower - lost.upper) - 1.0, discount * (own.upper - lost.lower) + 1.0
+        )
         if rate is not None:
-            most = math.log(experts / rank) / rate + rate * rounds / 8.0 + float(drift.sum())
+            most = math.log(experts / rank) / rate + rate * total / 8.0 + float(drift @ weights)
             found = found.meeting(-math.inf, most + apart)
         regrets.append(found)
-    return RegretReport(values, ranks, tuple(regrets), Band(own.lower, own.upper + 1.0), confidence, kind)
+    lost = Band(discount * own.lower, discount * own.upper + 1.0)
+    return RegretReport(values, ranks, tuple(regrets), lost, confidence, kind)
 
 
-def _drift(run: PublishedMixtures, errs: float, rate: float) -> FloatArray:
+def _drift(run: PublishedMixtures, errs: float, rate: float, discount: float) -> FloatArray:
     """Returns τ_t of every round, shape (T,)."""
-    sums = np.concatenate([np.zeros_like(run.sums[:1]), run.sums])
+    sums = discount * np.concatenate([np.zeros_like(run.sums[:1]), run.sums])
     alive = run.mixtures > _DEAD
     with np.errstate(divide="ignore"):
         off = -np.log(run.mixtures) / rate - sums
     wide = np.max(off, axis=1, where=alive, initial=-np.inf) - np.min(off, axis=1, where=alive, initial=np.inf)
-    twice = np.append(0.0, np.full(len(run.sums), 2.0 * errs))
+    twice = np.append(0.0, np.full(len(run.sums), 2.0 * discount * errs))
     moved, rest = rate * (wide + twice), np.sort(run.mixtures, axis=1)[:, :-1].sum(axis=1)  # all but the heaviest
     odds = np.expm1(np.minimum(moved, _STEEP))
     found = np.where(
@@ -206,18 +218,24 @@ def _drift(run: PublishedMixtures, errs: float, rate: float) -> FloatArray:
     return np.asarray(np.minimum(found + dead, 1.0))
 
 
-def _own_loss(sums: FloatArray, mixtures: FloatArray, errs: float) -> Band:
-    """Returns the intersection of the intervals for the loss in the first n rounds, over the lengths of blocks."""
+def _own_loss(sums: FloatArray, mixtures: FloatArray, errs: float, weights: FloatArray, discount: float) -> Band:
+    """Returns the intersection of the intervals for the loss in the first n rounds, over the lengths of blocks.
+
+    The weights of rounds are γ^(n - t).
+    """
     steps = len(sums)
-    found, plays, width = Band(0.0, float(steps)), mixtures[:steps], 1
+    found, plays, width = Band(0.0, float(weights.sum())), mixtures[:steps], 1
+    grown = sums - discount * np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
+    grown *= weights[:, None]
     while True:
         starts = np.arange(0, steps, width)
         ends = np.append(starts[1:], steps)
         means = np.add.reduceat(plays, starts, axis=0) / (ends - starts)[:, None]
-        grown = np.diff(sums[ends - 1], axis=0, prepend=0.0)
-        apart = 0.0 if width == 1 else float(np.abs(plays - np.repeat(means, ends - starts, axis=0)).sum()) / 2.0
-        off = errs * (1.0 + float(np.abs(np.diff(means, axis=0)).sum())) + apart
-        middle = float(np.einsum("td,td->", means, grown))
+        apart = 0.0
+        if width > 1:
+            apart = float(weights @ np.abs(plays - np.repeat(means, ends - starts, axis=0)).sum(axis=1)) / 2.0
+        off = errs * (1.0 + float(weights[ends[:-1] - 1] @ np.abs(np.diff(means, axis=0)).sum(axis=1))) + apart
+        middle = float(np.einsum("td,td->", means, np.add.reduceat(grown, starts, axis=0)))
         found = found.meeting(middle - off, middle + off)
         if width >= steps:
             return found

@@ -41,7 +41,7 @@ from hockeystick.accounting.validate import boolean, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.choices import Choice, compared
 from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
-from hockeystick.learners.common.prefix_sums import PADDING, ROUNDING, largest_variance, losses_sensitivity
+from hockeystick.learners.common.prefix_sums import PADDING, RELEASED, ROUNDING, largest_variance, losses_sensitivity
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
 from hockeystick.learners.experts import multiplicative_weights, noisy_sum_bounds, quantile_regret
 from hockeystick.learners.experts.expert_losses import binary_digits
@@ -232,10 +232,10 @@ class NoisyHedge(ClientsHedge):
                     continue
                 own: Estimate = fixed or ("plain" if plain else "below")
                 name = f"{'steady ' if even else ''}{each} noise"
-                makers[name] = partial(cls, **shape, scale=scale, law=each, steady=even, estimate=own)
-        choice = compared(makers, "oblivious")
+                makers[name] = cls, partial(cls, **shape, scale=scale, law=each, steady=even, estimate=own)
+        choice = compared(makers, lambda learner: learner.regret_bound())
         if not choice.candidates:  # of one candidate, as defaults are never refused
-            next(iter(makers.values()))()
+            next(iter(makers.values()))[1]()
         return choice
 
     @property
@@ -319,7 +319,7 @@ class NoisyHedge(ClientsHedge):
             InvalidArgumentError: an argument outside its domain, or a run of another shape.
         """
         failure = quantile_regret.checked_confidence(confidence)
-        errs = self.mechanism.accuracy(failure, entries=self.experts) / self.clients
+        errs = self.mechanism.accuracy(failure, entries=self.experts) / self.clients * RELEASED
         # Losses are rounded, and sums and their noise to a grid: by less than two of its steps per round.
         errs += 2.0 * self.rounds * self.mechanism.rounding(self.experts) / self.clients
         errs += self.rounds * 2.0 ** -binary_digits(self.clients)

@@ -84,6 +84,18 @@ class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4
         return f"a number, {left} and {'below' if self.high_open else 'at most'} {self.high:g}"
 
 
+class Numbers(Real):
+    """Finite numbers within a range, with commas between them."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Returns the numbers as a tuple of floats; fails with the expected range."""
+        if isinstance(value, tuple):  # click converts twice
+            return value
+        return tuple(super(Numbers, self).convert(one, param, ctx) for one in value.split(","))
+
+
 class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on; older ones are supported
     """A whole number of at least ``low``; ``200000``, ``200_000`` and ``2e5`` are the same.
 

@@ -6,27 +6,20 @@ from typing import Any
 
 import click
 
-from hockeystick._cli.frame.array_outputs import array_path, write_array
-from hockeystick._cli.frame.destinations import result_files
-from hockeystick._cli.frame.ending import conclude, working
-from hockeystick._cli.frame.option_types import Count, FileName, private_file
+from hockeystick._cli.frame.option_types import Count, FileName
 from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     flag,
     ledger_option,
-    need,
     option,
     output_options,
     picked,
     plan_option,
-    refuse,
-    refuse_seeded_release,
-    refuse_with_plan,
     release_option,
     seed_of,
     seed_option,
 )
-from hockeystick._cli.frame.streams import warn
+from hockeystick._cli.learners.tables import Content, Progress, run_on_a_table
 
 
 @click.command("bandit")
@@ -65,37 +58,28 @@ def bandit(**given: Any) -> int:
 
     Exit status: 0, or 2 if the command could not run.
     """
-    if given["plan"]:
-        refuse_with_plan(given, "losses", "seed", "release", "ledger", "actions", "clip")
-        need(given, "--plan", "rounds", "arms")
-    else:
-        refuse(given, "needs --plan; a run takes its sizes from the losses", "rounds", "arms")
-        if given["losses"] is None:
-            raise click.UsageError("give one of --losses and --plan")
-        refuse_seeded_release(given)
-    files = result_files(given)
-    actions_path = array_path(given["actions"], files)
     target = picked(given, "method", "epsilon", "group")
-    if given["plan"]:
+
+    def planned() -> Content:
         from hockeystick._runs.online.bandit import plan
 
-        content = plan(**picked(given, "rounds", "arms"), **target)[1]
-    else:
+        return plan(**picked(given, "rounds", "arms"), **target)[1]
+
+    def played(progress: Progress) -> tuple[Content, dict[str, Any]]:
         from hockeystick._runs.lazy_streams import experts_file
         from hockeystick._runs.ledgers import opened
         from hockeystick._runs.online.bandit import run
 
-        with working() as progress, private_file("--losses", given["losses"]):
-            content, actions = run(
-                experts_file(given["losses"]),
-                clip=given["clip"],
-                seed=seed_of(given),
-                ledger=opened(given["ledger"]),
-                progress=progress,
-                **target,
-            )
-        if actions_path is not None:
-            write_array(actions_path, actions)
-    if conclude(given, content, files)["mode"] == "release" and actions_path is None:
-        warn("the released arms were not saved, and another release costs ε again: give --actions")
-    return 0
+        content, actions = run(
+            experts_file(given["losses"]),
+            clip=given["clip"],
+            seed=seed_of(given),
+            ledger=opened(given["ledger"]),
+            progress=progress,
+            **target,
+        )
+        return content, {"actions": actions}
+
+    return run_on_a_table(
+        given, sizes=("rounds", "arms"), data=("losses",), runs=(), what="arms", plan=planned, run=played
+    )

@@ -37,7 +37,7 @@ def experts_report(result: Result) -> Report:
                 "Choice",
                 text=why,
                 facts=(("learner", result["chosen"]), ("regret bound", _bound(result)), *_outcome(result, "expert")),
-                tables=(Table("Learners by their proved bounds", ("learner", ">regret bound"), rows),),
+                tables=(Table("Learners by their proved bounds", ("learner", ">regret bound"), rows), *_bands(result)),
             ),
             Section("Privacy", facts=_privacy(result)),
             Section("Parameters", facts=parameter_facts(result["parameters"], whole_numbers=_WHOLE)),
@@ -73,6 +73,17 @@ def bandit_report(result: Result) -> Report:
 REPORTS: dict[str, Draw] = {"experts": experts_report, "bandit": bandit_report}
 
 
+def _bands(result: Result) -> tuple[Table, ...]:
+    """The regrets that follow from what was published, if they were asked for."""
+    bands = result.get("regret_bands")
+    if bands is None:
+        return ()
+    first = "expert" if "expert" in bands[0] else "quantile"
+    rows = tuple((f"{band[first]:g}", number(band["lower"]), number(band["upper"])) for band in bands)
+    title = f"Regret with intervals that hold together with confidence {result['confidence']:g}"
+    return (Table(title, (f">{first}", ">at least", ">at most"), rows),)
+
+
 def _bound(result: Result) -> str:
     return f"{number(result['regret_bound'])}, in expectation, for {_LOSSES[result['adversary']]}"
 
@@ -88,10 +99,12 @@ def _outcome(result: Result, what: str) -> Facts:
     facts: Facts = (("requested", requested(result)), ("data", result["data"]))
     if result["mode"] == "release":
         return (*facts, ("loss, regret", result["withheld"]))
+    best = result[f"best_{what}_loss"]  # None of experts that sleep, whose regret is the largest against one awake
+    hindsight = () if best is None else ((f"best {what} loss", f"{number(best)}, in hindsight"),)
     return (
         *facts,
         ("loss", number(result["loss"])),
-        (f"best {what} loss", f"{number(result[f'best_{what}_loss'])}, in hindsight"),
+        *hindsight,
         ("regret", number(result["regret"])),
         ("seed", str(result["seed"])),
     )

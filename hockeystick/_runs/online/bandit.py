@@ -9,10 +9,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from hockeystick._runs.guarantee_entries import drawn_content
 from hockeystick._runs.lazy_streams import Stream
-from hockeystick._runs.ledgers import WITHHELD, charging
-from hockeystick._runs.online.best_experts import loss_and_best
+from hockeystick._runs.ledgers import charging
+from hockeystick._runs.online import tables
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import NoisyBandit, PrivateElimination
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
@@ -37,24 +36,15 @@ def plan(
     """
     kind = NoisyBandit if method == "exp3" else PrivateElimination
     learner = kind.calibrated(rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
-    guarantee, bound = learner.guarantee(group=group), learner.regret_bound()
-    bracket = guarantee.epsilon(0.0, bracket=True)
+    bound = learner.regret_bound()
     return learner, {
         "mode": "plan",
         "learner": "bandit",
         "bandit": method,
         "adversary": bound.adversary,
         "regret_bound": float(bound),
-        "epsilon": bracket.upper,
-        "epsilon_lower": bracket.lower,
-        "epsilon_target": epsilon,
-        "delta": 0.0,
-        "method": bracket.method,
-        "adjacency": guarantee.adjacency.value,
-        "assumptions": guarantee.assumptions,
-        "group": group,
         "parameters": attrs.asdict(learner, recurse=False),
-        **drawn_content(guarantee, 0.0),
+        **tables.privacy(learner.guarantee(group=group), epsilon=epsilon, delta=0.0, group=group),
     }
 
 
@@ -82,15 +72,11 @@ def run(
         InvalidArgumentError: The losses or the target can't be used.
         HockeystickError: The ledger refuses.
     """
+    tables.read(stream, clip=clip)
     rounds, arms = stream.losses.shape
     learner, content = plan(method=method, rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
-    content["data"] = stream.name
     progress("simulating" if seed is not None else "releasing")
     noise = ReleaseNoise() if seed is None else SimulationNoise(seed)
     played = learner.release(stream.losses, noise=noise, **charging(ledger, "run bandit")).arms
-    if seed is None:
-        nothing = dict.fromkeys(("seed", "loss", "best_arm_loss", "regret"))
-        return content | nothing | {"mode": "release", "simulated": False, "withheld": WITHHELD}, played
-    lost, best = loss_and_best(stream, played, clip=clip)
-    outcome = {"seed": seed, "loss": lost, "best_arm_loss": best, "regret": lost - best}
-    return content | outcome | {"mode": "simulation", "simulated": True, "withheld": None}, played
+    found = tables.outcome(stream, played, clip=clip, seed=seed, what="arm")
+    return content | {"data": stream.name} | found, played

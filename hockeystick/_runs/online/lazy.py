@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from hockeystick._runs.lazy_streams import Stream, domain_of
 from hockeystick._runs.ledgers import WITHHELD, charging
+from hockeystick._runs.online import tables
 from hockeystick._runs.online.lazy_plan import FULL_VIEW, FULL_VIEW_NOTE, accounted
 from hockeystick.accounting import DurableLedger
 from hockeystick.learners import LazyConvex, LazyExperts
@@ -56,6 +57,7 @@ def run_experts(
         InvalidArgumentError: The losses or the target can't be used.
     """
     noise = ReleaseNoise() if seed is None else None
+    tables.read(stream, clip=clip)
     rounds, experts = stream.losses.shape
     progress("calibrating")
     learner = LazyExperts.calibrated(

@@ -35,6 +35,7 @@ from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures, SumsStream
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.prefix_sums import (
+    RELEASED,
     PrefixSums,
     PublishedRuns,
     Sums,
@@ -397,7 +398,7 @@ class SleepingExperts(TakesLosses, OnlineLearner):
         failure = quantile_regret.checked_confidence(confidence)
         found = -quantile_regret.checked_run(run, self.rounds, self.experts).sums[-1]
         # A release rounds contributions, and its noise, to a grid: each sum is off by less than two steps per round.
-        errs = self.mechanism.accuracy(failure, entries=self.experts)
+        errs = self.mechanism.accuracy(failure, entries=self.experts) * RELEASED
         errs += 1.0 + 2.0 * self.rounds * self.mechanism.rounding(self.experts)
         most = float(self.rounds)
         return tuple(Band(-most, most).meeting(one - errs, one + errs) for one in found.tolist())

@@ -26,6 +26,7 @@ from hockeystick.learners.common import arguments, noisy_sum_stream
 from hockeystick.learners.common.noisy_sum_stream import Coins, PublishedMixtures
 from hockeystick.learners.common.online_learner import OnlineLearner
 from hockeystick.learners.common.prefix_sums import (
+    RELEASED,
     PrefixSums,
     PublishedRuns,
     Sums,
@@ -398,7 +399,8 @@ class TreeExperts(TakesLosses, OnlineLearner):
     ) -> RegretReport:
         """Returns the regret of a finished run against quantiles of the experts, with bands that hold together.
 
-        It reads what the release published, and costs nothing. ``RegretRelease`` is sharper, for a further charge.
+        It reads what the release published, and costs nothing. ``RegretRelease`` is sharper, for a further charge. With
+        a discount γ the losses and regrets of round t count with γ^(T - t).
 
         Args:
             run: From ``release_mixtures`` of this learner.
@@ -410,15 +412,11 @@ class TreeExperts(TakesLosses, OnlineLearner):
         Raises:
             InvalidArgumentError: an argument outside its domain, or a run of another shape.
         """
-        if self.discount != 1.0:
-            raise InvalidArgumentError(
-                "discount", self.discount, "weights rounds, and a report counts all alike", "use a learner without one"
-            )
         failure = quantile_regret.checked_confidence(confidence)
         halves = 2.0 if self.learning_rate is not None and plays == "experts" else 1.0
-        errs = self.mechanism.accuracy(failure / halves, entries=self.experts)
+        errs = self.mechanism.accuracy(failure / halves, entries=self.experts) * RELEASED
         # A release rounds losses, and its noise, to a grid: each sum is off by less than two steps per round.
-        errs += 2.0 * self.rounds * self.mechanism.rounding(self.experts)
+        errs += 2.0 * self.effective_rounds * self.mechanism.rounding(self.experts)
         return quantile_regret.reported(
             quantile_regret.checked_run(run, self.rounds, self.experts),
             errs=errs,
@@ -427,6 +425,7 @@ class TreeExperts(TakesLosses, OnlineLearner):
             quantiles=quantiles,
             confidence=confidence,
             plays=plays,
+            discount=self.discount,
         )
 
     def _least_spread(self) -> float:

@@ -212,6 +212,28 @@ def test_a_release_shows_the_noisy_sums_of_its_arms() -> None:
     np.testing.assert_array_equal(learner.release(last, noise=SimulationNoise(1)).arms, noisy.arms)
 
 
+def test_a_session_shows_what_it_has_published() -> None:
+    learner = small(rounds=23, arms=3, batch=4, scale=2.0)
+    table = np.random.default_rng(2).random((23, 3))
+    session, seen = learner.start(noise=SimulationNoise(1)), []
+    for t, row in enumerate(table):
+        assert session.sums.shape == (min(t // 4, 5), 3)
+        seen.append(session.predict())
+        session.update(float(row[seen[-1]]))
+    found = learner.release(table, noise=SimulationNoise(1))
+    np.testing.assert_array_equal(session.sums, found.sums)
+    estimates = np.zeros(3)
+    for row in found.sums:
+        (arm,) = np.flatnonzero(np.isfinite(row))
+        estimates[arm] += row[arm] / 4 / learner.policy(estimates)[arm]
+    np.testing.assert_allclose(session.estimates, estimates)
+    session.estimates[0] = 7.0  # a copy
+    np.testing.assert_allclose(session.estimates, estimates)
+    resumed = learner.resume(session.checkpoint(), noise=SimulationNoise(1))
+    assert resumed.sums.shape == (0, 3)
+    np.testing.assert_array_equal(resumed.estimates, session.estimates)
+
+
 def test_the_noise_is_charged_in_full() -> None:
     """The discrete noise on the grid, with the rounding of sums, costs no more than the event."""
     for scale in (1e-3, 0.3, 1.0, 40.0):

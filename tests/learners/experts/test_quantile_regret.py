@@ -18,6 +18,7 @@ from hockeystick.learners import NoisyHedge, PublishedMixtures, TreeExperts
 from hockeystick.learners.experts import RegretRelease, quantile_regret
 from hockeystick.learners.experts.quantile_regret import Band, RegretReport
 from hockeystick.mechanisms import SimulationNoise
+from hockeystick.mechanisms.streams.factor_encoders import discounted
 
 FALSE_ALARM = 1e-6
 
@@ -27,8 +28,9 @@ def true_regrets(losses: FloatArray, mixtures: FloatArray, ranks: tuple[int, ...
     return np.asarray((mixtures * losses).sum() - ordered[[k - 1 for k in ranks]])
 
 
-def wrong(report: RegretReport, losses: FloatArray, mixtures: FloatArray) -> bool:
+def wrong(report: RegretReport, losses: FloatArray, mixtures: FloatArray, discount: float = 1.0) -> bool:
     """Whether a band of the report misses the truth."""
+    losses = losses * (discount ** np.arange(len(losses) - 1.0, -1.0, -1.0))[:, None]
     own = float((mixtures * losses).sum())
     truth = true_regrets(losses, mixtures, report.ranks)
     missed = any(not band.lower <= true <= band.upper for band, true in zip(report.regrets, truth, strict=True))
@@ -46,7 +48,7 @@ def test_the_bound_on_a_mixtures_move_holds_for_every_noise_in_the_band() -> Non
         sums = rng.normal(size=d) * rng.choice([0.1, 3.0, 10.0, 2000.0])
         mixture = special.softmax(-rate * (sums + rng.normal(size=d) * rng.choice([0.0, 1.0])))
         run = PublishedMixtures(sums[None], np.stack([np.full(d, 1 / d), mixture]), None)
-        first, moved = quantile_regret._drift(run, errs, rate)
+        first, moved = quantile_regret._drift(run, errs, rate, 1.0)
         corners = np.array(list(itertools.product([-errs, errs], repeat=d)))
         apart = np.abs(special.softmax(-rate * (sums + corners), axis=1) - mixture).sum(axis=1).max() / 2
         assert apart <= moved + 1e-15 and first < 1e-15
@@ -56,23 +58,34 @@ def test_the_bound_on_a_mixtures_move_holds_for_every_noise_in_the_band() -> Non
     assert tightest > 0.99 and plain > 30
 
 
+@pytest.mark.parametrize("discount", [1.0, 0.9])
 @pytest.mark.parametrize("rate", [None, 0.3])
-def test_a_report_without_noise_is_exact_up_to_the_last_round(rate: float | None) -> None:
+def test_a_report_without_noise_is_exact_up_to_the_last_round(rate: float | None, discount: float) -> None:
     losses = np.random.default_rng(2).random((64, 5))
-    before = np.cumsum(losses, axis=0) - losses
+    sums = discounted(losses, discount, np.zeros(5))
+    read = discount * np.concatenate([np.zeros((1, 5)), sums[:-1]])
     learner = TreeExperts(rounds=64, experts=5, scale=1.0, learning_rate=rate)
-    mixtures = learner._mixtures_of(before)
-    run = PublishedMixtures(before[1:], mixtures, mixtures.argmax(axis=1))
+    mixtures = learner._mixtures_of(read)
+    run = PublishedMixtures(sums[:-1], mixtures, mixtures.argmax(axis=1))
     report = quantile_regret.reported(
-        run, errs=0.0, failure=0.05, rate=rate, quantiles=(0.0, 0.2, 0.21, 1.0), confidence=0.9, plays="mixtures"
+        run,
+        errs=0.0,
+        failure=0.05,
+        rate=rate,
+        quantiles=(0.0, 0.2, 0.21, 1.0),
+        confidence=0.9,
+        plays="mixtures",
+        discount=discount,
     )
     assert report.ranks == (1, 1, 2, 5) and report.confidence == 0.9
-    own = float((mixtures[:-1] * losses[:-1]).sum())
+    weights = (discount ** np.arange(63.0, 0.0, -1.0))[:, None]
+    own = float((weights * mixtures[:-1] * losses[:-1]).sum())
     assert report.loss.lower == pytest.approx(own) and report.loss.upper == pytest.approx(own + 1.0)
     for band, k in zip(report.regrets, report.ranks, strict=True):
-        true = own - np.sort(losses[:-1].sum(axis=0))[k - 1]
+        true = own - np.sort((weights * losses[:-1]).sum(axis=0))[k - 1]
         assert band.lower == pytest.approx(true - 1.0) and band.upper <= true + 1.0 + 1e-9
-    assert not wrong(report, losses, mixtures)
+    assert not wrong(report, losses, mixtures, discount)
+    assert discount == 1.0 or wrong(report, losses, mixtures)  # the planted mistake: all rounds alike
     assert "regret against quantile 0.21 (rank 2)" in str(report)
 
 
@@ -80,6 +93,10 @@ RUNS: dict[str, Any] = {
     "hedge": TreeExperts(rounds=120, experts=4, scale=1.0, learning_rate=0.3),
     "padded hedge": TreeExperts(rounds=120, experts=4, scale=1.0, learning_rate=0.3, spread=4.0, sums="square root"),
     "leader": TreeExperts(rounds=120, experts=4, scale=0.5, spread=6.0),
+    "forgetful hedge": TreeExperts(
+        rounds=120, experts=4, scale=1.0, learning_rate=0.3, sums="square root", discount=0.95
+    ),
+    "forgetful leader": TreeExperts(rounds=120, experts=4, scale=0.5, spread=6.0, sums="buffered", discount=0.95),
     "clients": NoisyHedge(clients=5, rounds=120, experts=4, scale=1.0),
 }
 
@@ -93,18 +110,25 @@ def test_bands_cover_the_truth_as_often_as_they_say(name: str, plays: Any) -> No
     if many and plays == "experts":
         return
     rng, missed, missed_by_narrow = np.random.default_rng(3), 0, 0
-    kind = {} if many else {"plays": plays}
+    kind, discount = ({}, 1.0) if many else ({"plays": plays}, learner.discount)
     for seed in range(30):
         losses = (rng.random((120, 4)) < [0.2, 0.3, 0.5, 0.8]).astype(float)
         run = learner.release_mixtures(np.stack([losses] * 5) if many else losses, noise=SimulationNoise(seed))
         played = np.eye(4)[run.actions] if plays == "experts" else run.mixtures
         report = learner.regret_report(run, quantiles=(0.0, 0.5, 0.75), confidence=0.5, **kind)
-        missed += wrong(report, losses, played)
+        missed += wrong(report, losses, played, discount)
         rate = learner.rate if many else learner.learning_rate
         narrow = quantile_regret.reported(
-            run, errs=0.01, failure=0.99, rate=rate, quantiles=(0.0, 0.5, 0.75), confidence=0.5, plays=plays
+            run,
+            errs=0.01,
+            failure=0.99,
+            rate=rate,
+            quantiles=(0.0, 0.5, 0.75),
+            confidence=0.5,
+            plays=plays,
+            discount=discount,
         )
-        missed_by_narrow += wrong(narrow, losses, played)
+        missed_by_narrow += wrong(narrow, losses, played, discount)
     assert missed <= stats.binom.isf(FALSE_ALARM, 30, 0.5)
     assert missed_by_narrow >= 20
 

@@ -72,6 +72,66 @@ def test_losses_are_clipped_on_demand_alone(tmp_path: Path) -> None:
     assert result_of("--losses", str(tmp_path / "L.npy"), *TARGET, "--clip")["best_expert_loss"] == 15.0
 
 
+def test_an_unknown_horizon_takes_a_learner_that_may_go_on(losses: Path) -> None:
+    plan = result_of("--plan", "--rounds", "1e4", "--experts", "4", "--horizon", "unknown", *TARGET)
+    choice = choose(rounds=10**4, experts=4, epsilon=1.0, delta=1e-3, horizon="unknown")
+    assert plan["chosen"] == choice.candidates[0].name == "leader of noisy sums (growing tree)"
+    assert plan["regret_bound"] == choice.learner.regret_bound(10**4) and plan["parameters"]["rounds"] == 2**30
+    found = result_of(
+        "--losses", str(losses), *TARGET, "--horizon", "unknown", "--adversary", "adaptive", "--seed", "7"
+    )
+    assert found["horizon"] == "unknown" and found["parameters"]["policy"] == "adaptive hedge"
+
+
+def test_mixtures_are_written_by_learners_that_publish_them(losses: Path, tmp_path: Path) -> None:
+    args = ["--losses", str(losses), *TARGET, "--seed", "7", "--mixtures", str(tmp_path / "mixed.npy")]
+    found = result_of(*args, "--actions", str(tmp_path / "played.npy"))
+    mixtures, actions = np.load(tmp_path / "mixed.npy"), np.load(tmp_path / "played.npy")
+    assert mixtures.shape == (60, 4) and (mixtures[np.arange(60), actions] > 0).all()
+    np.testing.assert_allclose(mixtures.sum(axis=1), 1.0)
+    assert "noisy sums" in found["chosen"] and "dartboard" in found["refused"]
+    assert found["regret_bands"] is None
+    quantiles = result_of(*args[:-2], "--quantiles", "0,0.5")
+    assert [band["rank"] for band in quantiles["regret_bands"]] == [1, 2] and quantiles["confidence"] == 0.95
+    assert quantiles["regret_bands"][0]["lower"] <= quantiles["regret"] <= quantiles["regret_bands"][0]["upper"]
+    text = run(*args[:-2], "--quantiles", "0,0.5").stdout
+    assert "quantile" in text and "confidence 0.95" in text
+
+
+def test_experts_that_sleep(losses: Path, tmp_path: Path) -> None:
+    awake = np.random.default_rng(2).random((60, 4)) < 0.6
+    awake[:, 0] = True
+    np.save(tmp_path / "A.npy", awake)
+    args = ["--losses", str(losses), *TARGET, "--awake", str(tmp_path / "A.npy")]
+    found = result_of(*args, "--seed", "7", "--actions", str(tmp_path / "played.npy"))
+    played, stream = np.load(tmp_path / "played.npy"), np.load(losses).astype(float)
+    assert awake[np.arange(60), played].all() and found["best_expert_loss"] is None
+    own = stream[np.arange(60), played]
+    assert found["regret"] == max((own - stream[:, i])[awake[:, i]].sum() for i in range(4))
+    assert len(found["regret_bands"]) == 4 and found["parameters"]["most_awake"] == awake.sum(axis=1).max()
+    assert "expert" in run(*args).stdout
+    released = result_of(*args, "--release", "--actions", str(tmp_path / "played.npy"))
+    assert released["loss"] is released["regret"] is None and len(released["regret_bands"]) == 4
+    assert_refused(run(*args, "--quantiles", "0"), "--awake can't be combined with --quantiles")
+    np.save(tmp_path / "A.npy", awake[:50])
+    assert_refused(run(*args), "--awake")
+    np.save(tmp_path / "A.npy", awake.astype(int))
+    assert_refused(run(*args), "bools")
+
+
+@pytest.mark.parametrize("command", ["experts", "bandit", "lazy-experts"])
+def test_bad_losses_are_told_before_a_learner_is_calibrated(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = np.full((30, 2), 0.5)
+    stream[3, 1] = np.nan
+    np.save(tmp_path / "L.npy", stream)
+    for learner in ("LazyExperts", "NoisyBandit", "TreeExperts"):
+        monkeypatch.setattr(f"hockeystick.learners.{learner}.calibrated", None)
+    target = ["--epsilon", "1"] if command == "bandit" else TARGET
+    assert_refused(command_line.run("run", command, "--losses", str(tmp_path / "L.npy"), *target), "losses[3, 1]")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -83,6 +143,10 @@ def test_losses_are_clipped_on_demand_alone(tmp_path: Path) -> None:
         ("--dataset wine --release --seed 1", "--seed"),
         ("--dataset beer", "beer"),
         ("--plan --rounds 60 --experts 1", "--experts"),
+        ("--plan --rounds 60 --experts 4 --quantiles 0", "--quantiles"),
+        ("--dataset wine --quantiles 0,1.5", "out of range"),
+        ("--dataset wine --quantiles 0,x", "not a number"),
+        ("--dataset wine --quantiles 0 --horizon unknown", "fixed rate"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(words: str, said: str) -> None:

@@ -293,13 +293,12 @@ def test_bad_discounts_are_refused(discount: Any) -> None:
             call(discount=discount)
 
 
-def test_a_tree_has_no_discount_and_a_report_neither() -> None:
+def test_a_tree_has_no_discount() -> None:
     goal: dict[str, Any] = {"rounds": 5, "experts": 2, "epsilon": 1.0, "delta": 1e-6, "discount": 0.9}
     for call in (
         lambda: forgetful(sums="tree"),
         lambda: TreeExperts.calibrated(**goal),
         lambda: TreeExperts.of_zcdp(rounds=5, experts=2, rho=0.1, discount=0.9),
-        lambda: forgetful().regret_report(forgetful().release_mixtures(np.zeros((40, 2)), noise=SimulationNoise(1))),
     ):
         with pytest.raises(InvalidArgumentError, match="discount"):
             call()
