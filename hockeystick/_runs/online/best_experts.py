@@ -28,7 +28,7 @@ Masks = npt.NDArray[np.bool_]
 
 @frozen(eq=False)
 class Played:
-    """What a run publishes beside its result.
+    """The arrays that a run publishes beside its result.
 
     Attributes:
         actions: The expert of each round.
