@@ -45,6 +45,7 @@ from .divergence.drift.alarms import DriftAlarms as DriftAlarms
 from .divergence.drift.drift_watch import DriftWatch as DriftWatch
 from .divergence.drift.look import DriftLook as DriftLook
 from .divergence.drift.look import drift_look as drift_look
+from .divergence.drift.methods import choose_drift_method as choose_drift_method
 from .divergence.drift.monitor import DriftMonitor as DriftMonitor
 from .divergence.drift.noisy_histogram import HistogramRelease as HistogramRelease
 from .divergence.drift.noisy_histogram import NoisyHistogram as NoisyHistogram

@@ -23,6 +23,7 @@ from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Smo
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.distributed import Law as Shares
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
+from hockeystick.learners.divergence.drift.methods import Method
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 from hockeystick.learners.divergence.drift.watch import Scope
 from hockeystick.learners.divergence.intervals import sampling_deviation, variance_factor
@@ -40,6 +41,11 @@ _THREATS = {
     "trusted": "the adversary sees the published estimate; the server is trusted with the counts",
     "aggregated": "the adversary is the server, which sees two noisy sums; an aggregator is trusted with the counts",
     "dist": "the adversary is the server, which sees noisy counts; no party is trusted with the counts",
+}
+_COUNTS = {
+    "trusted": "the adversary sees the published noisy counts; the server is trusted with the counts",
+    "aggregated": "the adversary is the server, which sees noisy counts; an aggregator is trusted with the counts",
+    "dist": _THREATS["dist"],
 }
 _REFUSED = "every record has a symbol of the public reference; the error for other records must not be published"
 _BUCKET = "records with a symbol outside the public reference count as {!r}, which is public"
@@ -62,6 +68,8 @@ class Question:
         survivors: The least number of clients that answer and keep their noise secret; None for all that are queried.
         group: None for the privacy of single records; otherwise of clients with at most this many (in each window).
         other: The symbol that stands for all symbols outside the reference; None to refuse these.
+        method: "histogram" or "priest".
+        chosen: The reason for the method, in words.
     """
 
     model: Model
@@ -77,6 +85,8 @@ class Question:
     survivors: int | None = None
     group: int | None = None
     other: str | None = None
+    method: Method = "priest"
+    chosen: str = "as given"
 
 
 @frozen(eq=False)
@@ -165,11 +175,12 @@ def plan_content(estimator: Estimator, question: Question) -> dict[str, Any]:
         parameters |= {"noise": _law(estimator.mechanism), "sensitivity": estimator.mechanism.sensitivity}
     else:
         parameters |= {"noise": _law(estimator.logs), "sensitivities": list(average.sum_sensitivities())}
+    parameters |= {"method": "priest", "chosen": question.chosen}
     down, up, asked = bits(estimator)
     return {
         "mode": "plan",
-        **_certified(estimator.graph().guarantee(view="server" if dist else None), question),
-        **_sizes(average.symbol_count, average.client_records),
+        **certified(estimator.graph().guarantee(view="server" if dist else None), question),
+        **public_sizes(average.symbol_count, average.client_records),
         "learner": f"kl-{question.model}",
         "parameters": parameters,
         "noise_deviation": _noise_deviation(estimator, question.multiplier),
@@ -271,6 +282,7 @@ def watch_of(
     scope: Scope = "record" if question.group is None else "client"
     known: dict[str, Any] = {
         "reference": reference.probabilities,
+        "method": question.method,
         "threshold": threshold,
         "epsilon": question.epsilon,
         "scope": scope,
@@ -286,12 +298,17 @@ def watch_of(
 
 def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_records: IntArray) -> dict[str, Any]:
     """Returns the entries of a watch's plan; ``client_records`` are those of all windows."""
-    parameters: dict[str, Any] = {
-        "samples": "all symbols" if question.samples is None else question.samples,
-        "multiplier": question.multiplier,
-        "logarithm": _logarithm_text(question.logarithm),
-        "threshold": watch.threshold,
-    }
+    method = "histogram" if watch.by_histogram else "priest"
+    parameters: dict[str, Any] = {"method": method, "chosen": question.chosen}
+    if not watch.by_histogram:
+        parameters |= {
+            "samples": "all symbols" if question.samples is None else question.samples,
+            "multiplier": question.multiplier,
+            "logarithm": _logarithm_text(question.logarithm),
+        }
+    elif isinstance(watch, DriftMonitor):
+        parameters |= {"noise": "discrete laplace", "scale": watch.count_noise.scale}
+    parameters["threshold"] = watch.threshold
     if isinstance(watch, DriftMonitor):
         parameters |= {"windows": watch.windows, "confidence": watch.confidence}
     else:
@@ -299,8 +316,8 @@ def watch_plan(watch: DriftMonitor | DriftAlarms, question: Question, client_rec
     kind = "kl-monitor" if isinstance(watch, DriftMonitor) else "kl-alarms"
     return {
         "mode": "plan",
-        **_certified(watch.graph().guarantee(), question),
-        **_sizes(len(watch.reference), client_records),
+        **certified(watch.graph().guarantee(), question),
+        **public_sizes(len(watch.reference), client_records),
         "learner": kind,
         "threshold": watch.threshold,
         "parameters": parameters,
@@ -351,6 +368,7 @@ def watch_content(
                     "high": look.high,
                     "finding": look.finding,
                 }
+                | ({} if look.histogram is None else {"noisy_counts": look.histogram.counts})
             )
         return content | {"windows": rows}
     alarms = watch.start(noise=randomness.noise)
@@ -364,12 +382,13 @@ def watch_content(
 # --- entries of all results ------------------------------------------------------------------------------------------
 
 
-def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
+def certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
+    """Returns the entries of a guarantee."""
     found = guarantee.epsilon(question.delta, bracket=True)
     return {
         "model": question.model,
         "threat_model": guarantee.threat_model,
-        "threat_model_note": _THREATS[question.model],
+        "threat_model_note": (_THREATS if question.method == "priest" else _COUNTS)[question.model],
         "epsilon_target": question.epsilon,
         "delta": question.delta,
         "epsilon": found.upper,
@@ -383,7 +402,7 @@ def _certified(guarantee: Guarantee, question: Question) -> dict[str, Any]:
     }
 
 
-def _sizes(symbols: int, client_records: IntArray) -> dict[str, Any]:
+def public_sizes(symbols: int, client_records: IntArray) -> dict[str, Any]:
     """Returns sizes that are public by assumption."""
     return {"symbols": symbols, "clients": len(client_records), "records": int(client_records.sum())}
 

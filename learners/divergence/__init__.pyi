@@ -12,6 +12,8 @@ from .drift.drift_watch import WatchSession as WatchSession
 from .drift.look import DivergenceEstimate as DivergenceEstimate
 from .drift.look import DriftLook as DriftLook
 from .drift.look import drift_look as drift_look
+from .drift.methods import MethodChoice as MethodChoice
+from .drift.methods import choose_drift_method as choose_drift_method
 from .drift.monitor import DriftMonitor as DriftMonitor
 from .drift.monitor import MonitorSession as MonitorSession
 from .drift.monitor import WindowLook as WindowLook

@@ -13,6 +13,7 @@ from hockeystick._cli.frame.shared_options import (
     POSITIVE,
     SHARE,
     Given,
+    flag,
     ledger_option,
     need,
     option,
@@ -30,7 +31,11 @@ from hockeystick._cli.frame.streams import Progress, large_delta, warn
 
 if TYPE_CHECKING:
     from hockeystick._files.symbol_tables import Records, Reference
-    from hockeystick._runs.kl import Question
+    from hockeystick._runs.drift import AlarmRate, LookOptions
+    from hockeystick._runs.kl import Question, Randomness
+    from hockeystick.accounting.arrays import IntArray
+    from hockeystick.learners.divergence.distributed import DistributedKL
+    from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 
 _SAMPLES = 1000
 
@@ -67,6 +72,14 @@ _privacy = together(
     ),
 )
 _estimate = together(
+    option(
+        "--method",
+        click.Choice(("auto", "histogram", "priest")),
+        "Read divergences from noisy counts (histogram), or publish one noisy number (priest). By public sizes: auto.",
+        default="auto",
+    ),
+    option("--target", click.Choice(("table", "law")), "Divergences of the table, or of the law it was drawn from."),
+    flag("--ordered", "Symbols are ordered as in the reference: tell Wasserstein distance too."),
     option("--samples T", Count(1), "Largest number of symbols to query. Default: 1000."),
     option("--multiplier L", Real(0.0), "The λ of the control variate. Default: 1."),
     option(
@@ -85,9 +98,12 @@ _estimate = together(
 )
 _watch = together(
     option("--threshold X", Real(0.0), "With windows: the divergence above which there is an alarm."),
+    option("--false-alarms A", SHARE, "With windows: alarms, with a probability of at most A that one is ever false."),
+    option("--run-length W", Real(2.0), "With windows: alarms, on average W windows or more apart without drift."),
+    flag("--independent", "State that records are independent, no person having two, though clients have."),
     option("--alarms K", Count(1), "With windows: publish only the alarms, at most K."),
     option("--windows W", Count(1), "Number of windows that the budget is for. Default: that of the file."),
-    option("--confidence C", SHARE, "With windows: the confidence level of each interval. Default: 0.95."),
+    option("--confidence C", SHARE, "The confidence level of each interval. Default: 0.95."),
 )
 _mode = together(
     plan_option("Compute the guarantee from public sizes only; read no records."),
@@ -115,16 +131,22 @@ def kl_command(**given: Any) -> int:
     and their numbers of records (per window) are public. By default this is a simulation, which the seed makes
     reproducible and which must not be published; --release draws secure noise.
 
+    Counts with noise are published, and eight divergences are read from them, each with an interval. --method priest,
+    or an option of it (--samples, --multiplier, --logarithm, --pseudo-count, --cohort, --noise, other --shares than
+    polya), publishes one noisy number instead; that is better only if symbols have very few records each.
+
     With --window-column a trusted server publishes for each window an estimate with a confidence interval, and whether
-    it is above --threshold. With --alarms it publishes only the windows above the threshold, and only alarms use up
-    the budget. Windows query all symbols, unless --samples is given. The budget is for the whole watch: each record is
-    in one window, so that windows compose in parallel; with --group they compose sequentially.
+    it is above --threshold. With --alarms it publishes only the windows above the threshold. With --false-alarms or
+    --run-length it gives alarms of drift (with --threshold: of more drift than that) whose rate is bounded over all
+    time. The budget is for the whole watch: each record is in one window, so that windows compose in parallel; with
+    --group they compose sequentially.
 
     \b
     Examples:
       hockeystick kl --reference R.csv --clients C.parquet --client-column user --epsilon 1 --delta 1e-6
       hockeystick kl --reference R.csv --clients C.csv --model dist --epsilon 1 --delta 1e-6 --release --json out.json
       hockeystick kl --reference R.csv --clients C.csv --window-column day --threshold 0.1 --epsilon 1
+      hockeystick kl --reference R.csv --clients C.csv --window-column day --false-alarms 0.01 --epsilon 1
       hockeystick kl --reference R.csv --plan --population 3580 --records-each 110 --model dist --epsilon 1
         --delta 1e-6
 
@@ -150,7 +172,7 @@ def _question(given: Given) -> Question:
     from hockeystick._runs.kl import Question
     from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 
-    watched = _watched(given)
+    watched, method = _watched(given), _method(given)
     multiplier, samples = given["multiplier"], given["samples"]
     harmonic = given["logarithm"] == "harmonic"
     shares: Any = (given["shares"] or "skellam").replace("-", " ")
@@ -161,6 +183,7 @@ def _question(given: Given) -> Question:
         cohort_mode=given["cohort_mode"] or "fixed",
         noise=given["noise"] or "auto",
         shares=shares,
+        method="priest" if method == "auto" else method,
         **picked(given, "model", "epsilon", "delta", "cohort", "survivors", "group", "other"),
     )
 
@@ -179,9 +202,11 @@ def _planned(given: Given) -> dict[str, Any]:
         raise InvalidArgumentError("--population", given["population"], reason, f"plan for {MOST} records at most")
     each = given["records_each"] if question.group is None else min(given["records_each"], question.group)
     sizes = np.full(given["population"], each, dtype=np.int64)
+    question = _by_sizes(given, reference, question, int(sizes.sum()))
     if _watched(given):
-        windows = given["windows"]
-        found = run_kl.watch_plan(_watch_of(given, reference, question, windows), question, sizes * windows)
+        found = _watch_plan(given, reference, question, sizes * given["windows"])
+    elif question.method == "histogram":
+        found = _look(given, reference, sizes, question)[1]
     else:
         coins = np.random.default_rng(given["seed"] or 0)
         found = run_kl.plan_content(run_kl.estimator_of(reference, sizes, question, coins), question)
@@ -202,17 +227,99 @@ def _ran(given: Given, progress: Progress) -> dict[str, Any]:
     if given["group"] is not None:
         records = records.capped(given["group"], randomness.coins)
     data = {"data": given["clients"], "reference": given["reference"]}
+    sizes = records.client_records()
+    question = _by_sizes(given, reference, question, int(sizes.sum()) // len(records.window_names))
     if _watched(given):
-        windows = given["windows"] or len(records.window_names)
-        watch = _watch_of(given, reference, question, windows)
-        _warn_of_unread_columns(given)
-        return run_kl.watch_content(watch, records, question, randomness, progress) | data
+        return _watched_content(given, reference, question, records, randomness, progress) | data
     progress("calibrating")
+    if question.method == "histogram":
+        return _looked(given, reference, question, records, randomness) | data
     counts = records.counts()
     estimator = run_kl.estimator_of(reference, counts.records(), question, randomness.coins)
     _warn_of_unread_columns(given)
     progress("estimating")
     return run_kl.estimate_content(estimator, counts, question, randomness, reference) | data
+
+
+def _by_sizes(given: Given, reference: Reference, question: Question, records: int) -> Question:
+    """Returns the question with its method, chosen by public sizes where it is "auto"."""
+    from attrs import evolve
+
+    from hockeystick._runs.drift import chosen_method
+
+    asked = _method(given)
+    if asked == "auto" and given["alarms"] is not None and given["group"] is not None:
+        asked = "priest"  # its cost does not grow with the windows of a client
+    if asked == "auto" and _rated(given):
+        asked = "histogram"
+    method, why = chosen_method(asked, reference, question, max(1, records))
+    return evolve(question, method=method, chosen=why)
+
+
+def _look(
+    given: Given, reference: Reference, sizes: IntArray, question: Question
+) -> tuple[DriftMonitor | DistributedKL, dict[str, Any]]:
+    """Returns the mechanism of a look, and the entries of its plan."""
+    from hockeystick._runs import drift
+
+    mechanism = drift.look_mechanism(reference, sizes, question)
+    return mechanism, drift.look_plan(mechanism, question, sizes, _look_options(given))
+
+
+def _look_options(given: Given) -> LookOptions:
+    from hockeystick._runs.drift import LookOptions
+
+    return LookOptions(
+        target=given["target"] or "table", confidence=given["confidence"] or 0.95, ordered=given["ordered"]
+    )
+
+
+def _looked(
+    given: Given, reference: Reference, question: Question, records: Records, randomness: Randomness
+) -> dict[str, Any]:
+    from hockeystick._runs import drift
+
+    counts = records.counts()
+    mechanism, plan = _look(given, reference, counts.records(), question)
+    _warn_of_unread_columns(given)
+    return plan | drift.look_content(mechanism, counts, reference, randomness, _look_options(given))
+
+
+def _watch_plan(given: Given, reference: Reference, question: Question, sizes: IntArray) -> dict[str, Any]:
+    from hockeystick._runs import drift
+    from hockeystick._runs import kl as run_kl
+
+    if _rated(given):
+        watch = drift.rated_watch(reference, question, _rate(given), given["windows"])
+        return drift.rated_plan(watch, question, sizes)
+    return run_kl.watch_plan(_watch_of(given, reference, question, given["windows"]), question, sizes)
+
+
+def _watched_content(
+    given: Given,
+    reference: Reference,
+    question: Question,
+    records: Records,
+    randomness: Randomness,
+    progress: Progress,
+) -> dict[str, Any]:
+    from hockeystick._runs import drift
+    from hockeystick._runs import kl as run_kl
+
+    windows = given["windows"] or len(records.window_names)
+    if _rated(given):
+        rated = drift.rated_watch(reference, question, _rate(given), windows)
+        _warn_of_unread_columns(given)
+        return drift.rated_content(rated, records, question, randomness, progress)
+    watch = _watch_of(given, reference, question, windows)
+    _warn_of_unread_columns(given)
+    return run_kl.watch_content(watch, records, question, randomness, progress)
+
+
+def _rate(given: Given) -> AlarmRate:
+    from hockeystick._runs.drift import AlarmRate
+
+    return AlarmRate(within=given["threshold"], **picked(given, "false_alarms", "run_length", "independent"))
 
 
 def _records(given: Given, reference: Reference) -> Records:
@@ -251,6 +358,49 @@ def _watch_of(given: Given, reference: Reference, question: Question, windows: i
 
 # --- checks of combinations ------------------------------------------------------------------------------------------
 
+_PRIEST = ("samples", "multiplier", "pseudo_count", "cohort", "cohort_mode", "noise")
+
+
+def _method(given: Given) -> Any:
+    """Returns the method as asked for, also by an option that only one of them has."""
+    return "priest" if given["method"] == "auto" and _asks_for_priest(given) else given["method"]
+
+
+def _asks_for_priest(given: Given) -> bool:
+    named = any(given[name] is not None for name in _PRIEST)
+    return named or given["logarithm"] == "harmonic" or given["shares"] in ("skellam", "discrete-gaussian")
+
+
+def _rated(given: Given) -> bool:
+    return given["false_alarms"] is not None or given["run_length"] is not None
+
+
+def _check_model(given: Given) -> None:
+    if given["model"] == "dist":
+        refuse(given, "can't be combined with --model dist: give --shares", "noise")
+    else:
+        refuse(given, "needs --model dist", "shares", "survivors")
+    if given["model"] == "aggregated":
+        if _method(given) == "priest":
+            refuse(given, "needs --model trusted or dist", "group")
+        if given["multiplier"] == 0.0:
+            raise click.UsageError("--multiplier 0 needs --model trusted")
+
+
+def _check_method(given: Given) -> None:
+    if given["method"] == "histogram" and _asks_for_priest(given):
+        raise click.UsageError("--method histogram can't be combined with an option of --method priest; see --help")
+    if _method(given) == "priest":
+        refuse(given, "can't be combined with --method priest", "target", "ordered", "false_alarms", "run_length")
+    if _watched(given):
+        refuse(given, "can't be combined with windows: read it from their counts by drift_look", "target", "ordered")
+    if not _rated(given):
+        refuse(given, "needs --false-alarms or --run-length", "independent")
+        return
+    if given["false_alarms"] is not None and given["run_length"] is not None:
+        raise click.UsageError("give --false-alarms or --run-length, not both")
+    refuse(given, "can't be combined with --false-alarms or --run-length", "alarms", "group", "confidence")
+
 
 def _watched(given: Given) -> bool:
     return given["window_column"] is not None or bool(given["plan"] and given["windows"] is not None)
@@ -269,20 +419,17 @@ def _check(given: Given) -> None:
         refuse(given, "can't be combined with --logarithm harmonic", "pseudo_count")
     if given["other"] is None:
         refuse(given, "needs --other", "other_mass")
-    if given["model"] == "dist":
-        refuse(given, "can't be combined with --model dist: give --shares", "noise")
-    else:
-        refuse(given, "needs --model dist", "shares", "survivors")
-    if given["model"] == "aggregated":
-        refuse(given, "needs --model trusted or dist", "group")
-        if given["multiplier"] == 0.0:
-            raise click.UsageError("--multiplier 0 needs --model trusted")
+    _check_model(given)
+    _check_method(given)
     if given["delta"] == 0.0 and (given["noise"] == "gaussian" or _no_pure_shares(given)):
         raise click.UsageError("this noise needs a --delta above 0")
     if not _watched(given):
-        refuse(given, "needs --window-column", "threshold", "alarms", "windows", "confidence")
+        refuse(given, "needs --window-column", "threshold", "alarms", "windows", "false_alarms", "run_length")
+        if _method(given) == "priest":
+            refuse(given, "needs --window-column", "confidence")
         return
-    need(given, "a watch over windows", "threshold")
+    if not _rated(given):
+        need(given, "a watch over windows", "threshold")
     if given["model"] != "trusted":
         raise click.UsageError("a watch over windows needs --model trusted")
     refuse(given, "can't be combined with windows, which query all clients", "cohort", "cohort_mode")
@@ -293,7 +440,8 @@ def _check(given: Given) -> None:
 
 
 def _no_pure_shares(given: Given) -> bool:
-    return bool(given["model"] == "dist" and given["shares"] != "polya")
+    priest = given["model"] == "dist" and _method(given) == "priest"
+    return bool(priest and given["shares"] != "polya")
 
 
 def _warn_of_large_delta(result: dict[str, Any]) -> None:

@@ -14,10 +14,12 @@ _TITLES = {
     "kl-trusted": "Private KL estimate, trusted server",
     "kl-aggregated": "Private KL estimate, trusted aggregator",
     "kl-dist": "Private KL estimate, no trusted party",
+    "kl-histogram": "Drift from a noisy histogram",
+    "kl-watch": "Drift watch",
     "kl-monitor": "Drift monitor",
     "kl-alarms": "Drift alarms",
 }
-_TONES = {"above": "bad", "below": "good"}
+_TONES = {"above": "bad", "alarm": "bad", "below": "good"}
 _WHOLE = ("samples", "symbols asked for", "clients asked", "survivors", "windows", "alarms")
 
 
@@ -31,6 +33,8 @@ def kl_report(result: Result) -> Report:
         sections = (*sections, Section("Communication", facts=_communication(result)))
     if "windows" in result:
         sections = (_windows(result), *sections)
+    elif result["learner"] == "kl-histogram" and result["mode"] != "plan":
+        sections = (_divergences(result), *sections)
     elif result["mode"] != "plan":
         sections = (Section("Estimate", facts=_estimate(result)), *sections)
     found = f"KL = {number(result['estimate'])}, " if "estimate" in result else ""
@@ -56,6 +60,25 @@ def _estimate(result: Result) -> Facts:
     facts += [("records", str(result["data"])), ("reference", str(result["reference"]))]
     facts.append(("public coins", str(result["coins"])))
     return tuple(facts)
+
+
+def _divergences(result: Result) -> Section:
+    table = tuple(
+        (
+            row["divergence"],
+            number(row["estimate"]),
+            f"{lower(row['low'])} to {upper(row['high'])}",
+            row["interval"],
+            f"{lower(row['proved_low'])} to {'∞' if row['proved_high'] is None else upper(row['proved_high'])}",
+            row["estimator"],
+        )
+        for row in result["divergences"]
+    )
+    title = f"Divergences {result['parameters']['divergences']}"
+    confidence = f"{exact(100 * result['parameters']['confidence'])} % interval"
+    columns = ("", ">estimate", confidence, "which is", "proved interval", "estimator")
+    facts = (("records", str(result["data"])), ("reference", str(result["reference"])))
+    return Section("Drift", facts=facts, tables=(Table(title, columns, table),))
 
 
 def _privacy(result: Result) -> Facts:
@@ -101,6 +124,10 @@ def _communication(result: Result) -> Facts:
 
 def _windows(result: Result) -> Section:
     rows, against = result["windows"], f"KL against the threshold {exact(result['threshold'])}"
+    if result["learner"] == "kl-watch":
+        bar = number(result["parameters"]["alarm at evidence"])
+        gathered = tuple((row["window"], number(row["evidence"]), _finding(row["finding"])) for row in rows)
+        return Section("Windows", tables=(Table(f"Alarm at evidence {bar}", ("window", ">evidence", ""), gathered),))
     if result["learner"] == "kl-alarms":
         alarms = tuple((row["window"], _finding(row["finding"])) for row in rows)
         return Section("Windows", tables=(Table(against, ("window", "reported"), alarms),))

@@ -1,6 +1,8 @@
 """Alarms of drift: windows with a KL(Pi || P) above a threshold, at a cost independent of the number of windows.
 
-This is the sparse vector technique (see ``mechanisms.AboveThreshold``) on the average of queries of
+With method "histogram", for scope "record", each window's noisy histogram gives an estimate that is compared with the
+threshold: windows are disjoint data, so they cost no more than one. With method "priest" it is the sparse vector
+technique (see ``mechanisms.AboveThreshold``) on the average of queries of
 :class:`~hockeystick.learners.divergence.trusted.TrustedKL`. For an estimate of each window see
 ``divergence.drift.monitor``.
 """
@@ -13,14 +15,17 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidDataError, PrivacyEvent
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError, PrivacyEvent
 from hockeystick.accounting.validate import integer, items
 from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.drift.look import drift_look
+from hockeystick.learners.divergence.drift.noisy_histogram import HistogramRelease
 from hockeystick.learners.divergence.drift.watch import Watch
 from hockeystick.mechanisms import AboveThreshold
-from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms.contract.arguments import generator, run_count
+from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
-from hockeystick.mechanisms.thresholds.threshold_stream import ThresholdSession
+from hockeystick.mechanisms.thresholds.threshold_stream import StreamHaltedError, ThresholdSession
 
 # 32 U: a sensitivity is rounded up already; this product is off by U.
 _UP = 1.0 + 2.0**-48
@@ -34,13 +39,15 @@ def _alarms(value: object) -> int:
 class DriftAlarms(Watch):
     """Publishes which windows are above the threshold, up to a number of alarms.
 
-    The cost does not grow with the number of windows. The query of a window is (D - threshold)/Delta, with Delta its
-    own sensitivity, so all queries have the sensitivity 1, as ``AboveThreshold`` requires. It is pure ε-DP for both
-    scopes. If windows are disjoint data (scope "record"), estimates cost no more; alarms are useful if one client is in
-    many windows.
+    The cost does not grow with the number of windows, and it is pure ε-DP. With scope "record" windows are compared by
+    noisy histograms (``drift_look``), whose error falls as 1/N. With scope "client", or the arguments of method
+    "priest", it is the sparse vector technique: the query of a window is (D - threshold)/Delta, with Delta its own
+    sensitivity, so all queries have the sensitivity 1, as ``AboveThreshold`` requires. For a bounded rate of false
+    alarms see ``DriftWatch``.
 
     Args:
-        reference, threshold, epsilon, scope, group, samples, multiplier, logarithm: As for :class:`DriftMonitor`.
+        reference, threshold, epsilon, scope, group, samples, multiplier, logarithm, method: As for
+            :class:`DriftMonitor`, but "auto" with scope "client" is "priest".
         alarms: The number of alarms after which the watch ends.
 
     Raises:
@@ -60,8 +67,27 @@ class DriftAlarms(Watch):
 
     alarms: int = field(default=1, converter=_alarms)
 
-    def mechanism(self) -> AboveThreshold:
-        """Returns the mechanism that compares the queries with 0."""
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.method == "histogram" and self.scope == "client":
+            reason = "would cost anew in each window of a client"
+            raise InvalidArgumentError("method", self.method, reason, 'use "priest", or DriftMonitor')
+
+    @property
+    def by_histogram(self) -> bool:
+        """Whether windows are looked at by noisy histograms."""
+        return super().by_histogram and self.scope == "record"
+
+    def mechanism(self) -> AboveThreshold | HistogramRelease:
+        """Returns the mechanism that compares the queries with 0, or that of a window's histogram."""
+        if self.by_histogram:
+            return self._histogram(1)
+        return self._comparison()
+
+    def _histogram(self, records: int) -> HistogramRelease:
+        return HistogramRelease.calibrated(cells=len(self.reference), epsilon=self.epsilon, records=records)
+
+    def _comparison(self) -> AboveThreshold:
         return AboveThreshold.calibrated(0.0, epsilon=self.epsilon, answers=self.alarms)
 
     def event(self) -> PrivacyEvent:
@@ -89,32 +115,48 @@ class DriftAlarms(Watch):
         it has no checkpoints.
         """
         name = None if ledger is None else "alarms"
-        source, mechanism = check_noise(noise), self.mechanism()
+        source = check_noise(noise)
 
-        def begun() -> ThresholdSession:
-            return mechanism.start(noise=source)
+        def begun() -> ThresholdSession | None:
+            return None if self.by_histogram else self._comparison().start(noise=source)
 
-        stream = charged(mechanism.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
-        return AlarmSession(self, stream)
+        stream = charged(self.event(), begun, source, ledger, name, reads, adjacency=Adjacency.REPLACE_ONE)
+        return AlarmSession(self, stream, source)
+
+    def above(self, data: ClientCounts, noise: Noise) -> bool:
+        """Returns whether the KL divergence of a noisy histogram of the window is above the threshold."""
+        counts = self.window_counts(data)
+        found = self._histogram(int(counts.sum())).release(counts, noise=noise)
+        return drift_look(found, self.reference, divergences="kl")["kl"].estimate > self.threshold
 
     def simulate(
         self, data: Sequence[ClientCounts], coins: np.random.Generator, rng: np.random.Generator, runs: int
     ) -> npt.NDArray[np.int8]:
         """Returns answers of shape (runs, windows): 1 for "above", 0 for "below", -1 after the last alarm."""
-        queries = [self.query(own, coins) for own in items("data", data, data=True)]
-        return np.asarray(self.mechanism().simulate(queries, rng, runs))
+        own = items("data", data, data=True)
+        if not self.by_histogram:
+            return np.asarray(self._comparison().simulate([self.query(each, coins) for each in own], rng, runs))
+        found, noise = np.full((run_count(runs), len(own)), -1, dtype=np.int8), SimulationNoise(generator(rng))
+        for row in found:
+            left = self.alarms
+            for window, each in enumerate(own):
+                row[window] = self.above(each, noise)
+                left -= int(row[window])
+                if not left:
+                    break
+        return found
 
 
 class AlarmSession:
     """One watch for alarms, started by :meth:`DriftAlarms.start`; see :class:`DriftAlarms`."""
 
-    def __init__(self, watch: DriftAlarms, stream: ThresholdSession) -> None:
-        self._watch, self._stream = watch, stream
+    def __init__(self, watch: DriftAlarms, stream: ThresholdSession | None, noise: Noise) -> None:
+        self._watch, self._stream, self._noise, self._left = watch, stream, noise, watch.alarms
 
     @property
     def halted(self) -> bool:
         """Whether all alarms have been given."""
-        return self._stream.halted
+        return self._left == 0 if self._stream is None else self._stream.halted
 
     def look(self, data: ClientCounts, rng: np.random.Generator) -> bool:
         """Returns whether the next window is reported as above the threshold.
@@ -123,4 +165,10 @@ class AlarmSession:
             StreamHaltedError: all alarms have been given.
             InvalidArgumentError: the data do not fit the watch.
         """
-        return bool(self._stream.ask(self._watch.query(data, rng)))
+        if self._stream is not None:
+            return bool(self._stream.ask(self._watch.query(data, rng)))
+        if self.halted:
+            raise StreamHaltedError(f"all {self._watch.alarms} alarms have been given; start a new watch")
+        found = self._watch.above(data, self._noise)
+        self._left -= found
+        return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -32,17 +32,21 @@ from hockeystick.accounting import (
     calibrate,
     compose,
 )
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, items, one_of, probability
 from hockeystick.learners.common.stream_checkpoint import refused, seal, unseal
 from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.drift.cell_terms import Divergence
+from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
+from hockeystick.learners.divergence.drift.look import DriftLook, drift_look
+from hockeystick.learners.divergence.drift.noisy_histogram import NoisyHistogram
 from hockeystick.learners.divergence.drift.watch import Watch
 from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import Additive, Law, TrustedKL, deviation, wider
-from hockeystick.mechanisms import Gaussian, Laplace
-from hockeystick.mechanisms.contract.arguments import generator
-from hockeystick.mechanisms.randomness.noise import Noise, check_noise
+from hockeystick.mechanisms import DiscreteLaplace, Gaussian, Laplace
+from hockeystick.mechanisms.contract.arguments import generator, run_count
+from hockeystick.mechanisms.randomness.noise import Noise, SimulationNoise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
 Finding = Literal["above", "below", "unclear"]
@@ -71,10 +75,12 @@ class WindowLook:
     Attributes:
         window: The index of the window, in the order of the looks.
         estimate: The estimate of KL(Pi || P), with noise.
-        noise_deviation: The standard deviation of its noise.
-        low, high: A confidence interval, within the possible divergences.
+        noise_deviation: The standard deviation of its noise; of a histogram, the simulated root mean square error.
+        low, high: A confidence interval, within the possible divergences: of a histogram simulated, not proved.
         finding: Whether the interval is "above" the threshold, "below" it, or "unclear".
         simulated: Whether the noise was simulated, so that it is not a release.
+        histogram: The published histogram, of which ``drift_look`` tells all divergences and proved intervals; None
+            with method "priest".
     """
 
     window: int
@@ -84,6 +90,7 @@ class WindowLook:
     high: float
     finding: Finding
     simulated: bool
+    histogram: NoisyHistogram | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -97,11 +104,14 @@ class DriftMonitor(Watch):
         windows: The number of windows.
         scope: "record" or "client"; see ``divergence.drift.watch``.
         group: With scope "client", the largest number of records of a client in one window.
-        samples: T, the number of symbols that are drawn anew for each window; None (or T >= k) asks for all, weighted
-            by the reference.
+        samples: With method "priest": T, the number of symbols that are drawn anew for each window; None (or T >= k)
+            asks for all, weighted by the reference.
         multiplier: λ ≥ 0, with samples. At 0 intervals are shortest: they hold for any data of these sizes, among which
             ratios vary far more than logarithms.
-        logarithm: Smoothed(1.0) by default, or AssumedCounts.
+        logarithm: With method "priest": Smoothed(1.0) by default, or AssumedCounts.
+        method: "histogram" publishes noisy counts of each window, from which all divergences of ``drift_look`` follow;
+            "priest" publishes one noisy number. "auto" is "histogram", unless samples, a multiplier, a logarithm or
+            Gaussian noise are asked for; ``choose_drift_method`` compares both by public sizes.
         noise: "auto", "laplace" or "gaussian".
         confidence: The confidence level of each single interval.
 
@@ -117,22 +127,48 @@ class DriftMonitor(Watch):
         >>> data = ClientCounts.of_records([0, 0], [0, 1], times=[900, 100], symbol_count=2)
         >>> look = session.look(data, np.random.default_rng(1))  # the exact divergence is 0.51
         >>> round(look.estimate, 2), round(look.low, 2), round(look.high, 2), look.finding
-        (0.53, 0.43, 0.64, 'above')
+        (0.51, 0.51, 0.51, 'above')
     """
 
     delta: float = field(default=0.0, converter=_delta)
     windows: int = field(converter=_windows)
     noise: Law = "auto"
     confidence: float = field(default=0.95, converter=_confidence)
-    _mechanism: Additive = field(init=False, repr=False)
+    _mechanism: Additive | DiscreteLaplace = field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         object.__setattr__(self, "_mechanism", self._calibrated())
 
-    def _calibrated(self) -> Additive:
-        """The noise on a query of sensitivity 1 for which all looks that share the budget meet it."""
+    @property
+    def by_histogram(self) -> bool:
+        """Whether windows are looked at by noisy histograms."""
+        return super().by_histogram and self.noise != "gaussian"
+
+    def _histogram_noise(self) -> DiscreteLaplace:
+        """The noise on counts, of which a group of records moves twice its size."""
+        moved, shared = 2 * self.group, 1 if self.scope == "record" else self.windows
+        # 4 U: the quotient, and the sum over windows, are rounded.
+        found = DiscreteLaplace.calibrated(epsilon=self.epsilon / shared * (1.0 - 2.0**-50), sensitivity=moved)
+        if self.delta > 0.0 and shared > 1:
+            target, times = EpsilonDelta(self.epsilon, self.delta), shared
+
+            def composed(scale: float) -> PrivacyEvent:
+                return compose((DiscreteLaplace(scale, sensitivity=moved).event(), times))
+
+            scale, step = calibrate(composed, target).value, 2.0**-50
+            while accounting.epsilon(composed(scale), self.delta).upper > self.epsilon:
+                scale, step = scale * (1.0 + step), 2.0 * step  # the accountant's bound includes its rounding
+            found = DiscreteLaplace(min(found.scale, scale), sensitivity=moved)
+        return found
+
+    def _calibrated(self) -> Additive | DiscreteLaplace:
+        """The noise on a query of sensitivity 1, or on counts, for which all looks that share the budget meet it."""
         one_of("noise", self.noise, "auto", "laplace", "gaussian")
+        if self.noise == "gaussian" and self.method == "histogram":
+            raise InvalidArgumentError("noise", self.noise, "is not the noise of whole counts", 'use "laplace"')
+        if self.by_histogram:
+            return self._histogram_noise()
         if self.noise == "gaussian" and self.delta == 0.0:
             raise InvalidArgumentError("delta", self.delta, "is too small for Gaussian noise", "give one above 0")
         shared = 1 if self.scope == "record" else self.windows
@@ -170,6 +206,8 @@ class DriftMonitor(Watch):
         """Returns the estimator of one window."""
         distance = average.sensitivity(self.multiplier, group=self.group)
         unit = self._mechanism
+        if isinstance(unit, DiscreteLaplace):
+            raise InvalidArgumentError("method", self.method, "has no estimator of one number", 'use "priest"')
         scaled = (
             Laplace(unit.scale * distance * _UP, sensitivity=distance)
             if isinstance(unit, Laplace)
@@ -230,11 +268,44 @@ class DriftMonitor(Watch):
             raise InvalidDataError("data", data, reason, "give fewer, or use a monitor for more")
         if len(own) != len(windows) or not own:
             raise InvalidDataError("data", data, f"is not one ClientCounts for each of {len(windows)} windows")
+        if self.by_histogram:
+            return self._simulated_looks(own, generator(rng), run_count(runs))
         drawn = [
             self.estimator(average).simulate(counts, source, runs)
             for average, counts, source in zip(windows, own, generator(rng).spawn(len(own)), strict=True)
         ]
         return np.stack(drawn, axis=1)
+
+    def _simulated_looks(self, data: Sequence[ClientCounts], rng: np.random.Generator, runs: int) -> FloatArray:
+        found, noise = np.empty((runs, len(data))), SimulationNoise(rng)
+        for column, own in enumerate(data):
+            counts = self.window_counts(own)
+            for run in range(runs):
+                found[run, column] = self.look_at(self.histogram(counts, noise))["kl"].estimate
+        return found
+
+    @property
+    def count_noise(self) -> LaplaceCounts:
+        """The law of the noise in the counts of a histogram."""
+        return LaplaceCounts(self._counts_mechanism().scale)
+
+    def _counts_mechanism(self) -> DiscreteLaplace:
+        if not isinstance(self._mechanism, DiscreteLaplace):
+            raise InvalidArgumentError("method", self.method, "publishes no histogram", 'use "histogram"')
+        return self._mechanism
+
+    def histogram(self, counts: IntArray, noise: Noise) -> NoisyHistogram:
+        """Returns the noisy histogram of a window's counts (k,), which one look publishes."""
+        return NoisyHistogram(
+            counts=np.asarray(self._counts_mechanism().release(counts, noise=noise), dtype=np.float64),
+            records=int(counts.sum()),
+            noise=self.count_noise,
+            simulated=noise.simulated,
+        )
+
+    def look_at(self, histogram: NoisyHistogram, divergences: Sequence[Divergence] = ("kl",)) -> DriftLook:
+        """Returns the divergences of a published histogram, at no further cost."""
+        return drift_look(histogram, self.reference, divergences=divergences, confidence=min(self.confidence, 0.99))
 
     def interval(self, average: QueryAverage, estimates: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Returns the ends of confidence intervals for KL(Pi || P) of a window, for published estimates of any shape.
@@ -298,6 +369,9 @@ class MonitorSession:
             reason = f"this would be window {window + 1} of a watch whose budget is for {monitor.windows}"
             raise RefinementError("look", reason)
         self._ledger.check("look")
+        if monitor.by_histogram:
+            counts = monitor.window_counts(data)
+            return self._paid(lambda: self._histogram_look(window, counts))
         if not isinstance(data, ClientCounts):
             raise InvalidDataError("data", data, "is not a ClientCounts")
         average = monitor.average(data.records(), rng)
@@ -307,21 +381,39 @@ class MonitorSession:
             self._ledger.record("look", simulated=self._noise.simulated)
             found = estimator.release(data, noise=self._noise)
             low, high = (float(end) for end in monitor._interval(average, estimator.mechanism, found.estimate))
-            above, below = low > monitor.threshold, high < monitor.threshold
-            return WindowLook(
-                window=window,
-                estimate=found.estimate,
-                noise_deviation=found.noise_deviation,
-                low=low,
-                high=high,
-                finding="above" if above else "below" if below else "unclear",
-                simulated=found.simulated,
-            )
+            return self._found(window, found.estimate, found.noise_deviation, (low, high))
 
-        name = None if self._outer is None else "look"
-        return charged(
-            monitor.event(), drawn, self._noise, self._outer, name, self._reads, adjacency=Adjacency.REPLACE_ONE
+        return self._paid(drawn)
+
+    def _histogram_look(self, window: int, counts: IntArray) -> WindowLook:
+        self._ledger.record("look", simulated=self._noise.simulated)
+        histogram = self._monitor.histogram(counts, self._noise)
+        kl = self._monitor.look_at(histogram)["kl"]
+        return self._found(window, kl.estimate, kl.error, (kl.low, kl.high), histogram)
+
+    def _found(
+        self,
+        window: int,
+        estimate: float,
+        deviation: float,
+        ends: tuple[float, float],
+        histogram: NoisyHistogram | None = None,
+    ) -> WindowLook:
+        above, below = ends[0] > self._monitor.threshold, ends[1] < self._monitor.threshold
+        return WindowLook(
+            window=window,
+            estimate=estimate,
+            noise_deviation=deviation,
+            low=ends[0],
+            high=ends[1],
+            finding="above" if above else "below" if below else "unclear",
+            simulated=self._noise.simulated,
+            histogram=histogram,
         )
+
+    def _paid(self, drawn: Callable[[], WindowLook]) -> WindowLook:
+        name, event = None if self._outer is None else "look", self._monitor.event()
+        return charged(event, drawn, self._noise, self._outer, name, self._reads, adjacency=Adjacency.REPLACE_ONE)
 
     def guarantee(self) -> Guarantee:
         """Returns the guarantee of the whole budget, which does not depend on the looks so far."""

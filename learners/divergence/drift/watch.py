@@ -6,7 +6,8 @@ record, and the number of records of a client in it, are public. ``scope`` is th
 * "record": the symbol of one record, hence of one window. Windows are then disjoint data.
 * "client": the symbols of all records of one client, at most ``group`` in each window, hence of all windows.
 
-What is watched is KL(Pi || P) of the window's own frequencies P, with the pseudo-count.
+What is watched is KL(Pi || P) of the window's own frequencies P: from a noisy histogram with counts of half a record at
+least, or with method "priest" from one noisy number, with the pseudo-count (see ``divergence.drift.methods``).
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError
-from hockeystick.accounting.arrays import FloatArray
+from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, InvalidDataError
+from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, one_of, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
+from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, CountLogarithm, Smoothed
+from hockeystick.learners.divergence.drift.methods import Method
+from hockeystick.learners.divergence.drift.noisy_histogram import checked_counts
 from hockeystick.learners.divergence.query_average import QueryAverage
 
 Scope = Literal["record", "client"]
@@ -56,14 +60,45 @@ class Watch:
     samples: int | None = field(default=None, converter=_samples)
     multiplier: float = field(default=0.0, converter=arguments.multiplier)
     logarithm: CountLogarithm = field(factory=Smoothed, converter=_logarithm)
+    method: Method = "auto"
 
     def __attrs_post_init__(self) -> None:
+        one_of("method", self.method, "auto", "histogram", "priest")
+        if self.method == "histogram" and self._asks_for_priest():
+            reason = 'is for method="priest", and so is each of multiplier and logarithm'
+            raise InvalidArgumentError("samples", self.samples, reason, "leave them out")
         one_of("scope", self.scope, "record", "client")
         if self.scope == "record" and self.group != 1:
             raise InvalidArgumentError("group", self.group, "is more than one record", 'use scope="client"')
         if self.samples is None and self.multiplier != 0.0:
             reason = "has no effect if all symbols are asked for"
             raise InvalidArgumentError("multiplier", self.multiplier, reason, "leave it out, or give samples")
+
+    def _asks_for_priest(self) -> bool:
+        """Whether an argument has a meaning for "priest" alone."""
+        return self.samples is not None or self.multiplier != 0.0 or self.logarithm != Smoothed()
+
+    @property
+    def by_histogram(self) -> bool:
+        """Whether windows are looked at by noisy histograms."""
+        return self.method == "histogram" or (self.method == "auto" and not self._asks_for_priest())
+
+    def window_counts(self, data: ClientCounts) -> IntArray:
+        """Returns the counts of a window (k,): not private.
+
+        Raises:
+            InvalidDataError: ``data`` is not a ClientCounts of these symbols, or has no record.
+            InvalidArgumentError: with scope "client" a client has more than ``group`` records.
+        """
+        if not isinstance(data, ClientCounts):
+            raise InvalidDataError("data", data, "is not a ClientCounts")
+        self._check_group(data.records())
+        return checked_counts(data, len(self.reference))
+
+    def _check_group(self, records: IntArray) -> None:
+        if self.scope == "client" and records.size and records.max() > self.group:
+            reason = f"has a client with more than {self.group} records"
+            raise InvalidArgumentError("client_records", "...", reason, "cap them, for instance by ClientCounts.capped")
 
     def average(self, client_records: npt.ArrayLike, rng: np.random.Generator) -> QueryAverage:
         """Returns the query of one window, with all its clients as the cohort.
@@ -76,9 +111,7 @@ class Watch:
             InvalidArgumentError: the window has no records, or with scope "client" a client has more than ``group``.
         """
         own = array("client_records", client_records, ndim=1, dtype=np.int64)
-        if self.scope == "client" and own.size and own.max() > self.group:
-            reason = f"has a client with more than {self.group} records"
-            raise InvalidArgumentError("client_records", "...", reason, "cap them, for instance by ClientCounts.capped")
+        self._check_group(own)
         if self.samples is not None:
             return QueryAverage.drawn(self.reference, own, samples=self.samples, rng=rng, logarithm=self.logarithm)
         return QueryAverage(
@@ -102,7 +135,7 @@ class Watch:
             f"neighbours differ in {self.unit()}; in which window a record is, and how many a client has, is public",
             "the server, which is trusted, sees the counts",
         ]
-        if self.logarithm.assumption is not None:
+        if not self.by_histogram and self.logarithm.assumption is not None:
             assumed.append(self.logarithm.assumption)
         graph = AccountantGraph(adjacency=Adjacency.REPLACE_ONE, pinned=True, assumptions=tuple(assumed))
         return graph.source("windows", size=size).public("coins")

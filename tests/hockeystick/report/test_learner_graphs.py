@@ -29,11 +29,13 @@ PLANS = {
     "online-distribution": "run online-distribution --models half-uniform --experts 4 --rounds 50 --epsilon 1 "
     "--delta 1e-6 --channel gaussian-all --answers 3 --plan",
     "smoothed-online": "run smoothed-online --sigma 0.1 --rounds 100 --delta 1e-5 --plan",
-    "kl-trusted": f"{KL} --model trusted",
-    "kl-aggregated": f"{KL} --model aggregated",
+    "kl-trusted": f"{KL} --model trusted --method priest",
+    "kl-histogram": "kl --epsilon 2 --plan",
+    "kl-watch": "kl --epsilon 2 --plan --false-alarms 0.1 --windows 3",
+    "kl-aggregated": f"{KL} --model aggregated --method priest",
     "kl-dist": f"{KL} --model dist --samples 10",
     "kl-monitor": f"{KL} --threshold 0.2 --windows 3",
-    "kl-alarms": "kl --epsilon 2 --plan --threshold 0.2 --windows 3 --alarms 2",
+    "kl-alarms": "kl --epsilon 2 --plan --threshold 0.2 --windows 3 --alarms 2 --method priest",
     "query-release": "release --plan --records 3000 --column age --low 0 --high 120 --sigma 0.25 --epsilon 2 "
     "--rounds 6 --vacuous",
     "cell-counts": "release --plan --records 3000 --column age --low 0 --high 120 --epsilon 1",

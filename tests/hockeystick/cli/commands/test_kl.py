@@ -22,13 +22,15 @@ from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import Harmonic
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
+from hockeystick.learners.divergence.drift.look import drift_look
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
+from hockeystick.learners.divergence.drift.noisy_histogram import release_histogram
 from hockeystick.learners.divergence.noisy_estimates import estimates
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.learners.divergence.trusted import AggregatedKL, TrustedKL
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
-TARGET = ["--epsilon", "2", "--delta", "1e-6"]
+TARGET = ["--epsilon", "2", "--delta", "1e-6", "--method", "priest"]
 NAMES = ["a", "b", "c", "d"]
 PI = [0.4, 0.3, 0.2, 0.1]
 CLIENTS, EACH = 40, 6
@@ -259,7 +261,7 @@ WATCH = ["--window-column", "day", "--threshold", "0.2"]
 def test_a_watch_reports_each_window(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, *WATCH, "--epsilon", "40")
 
-    watch = DriftMonitor(reference=PI, threshold=0.2, epsilon=40.0, delta=1e-6, windows=3)
+    watch = DriftMonitor(reference=PI, threshold=0.2, epsilon=40.0, delta=1e-6, windows=3, method="priest")
     randomness = Randomness.of(0)
     session = watch.start(noise=randomness.noise)
     reference = read_reference(tables[1], column="symbol")
@@ -290,7 +292,7 @@ def test_alarms_are_raised_on_drift(tables: list[str]) -> None:
     found = result_of(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40", "--samples", "300")
     assert [row["finding"] for row in found["windows"]] == ["below", "above", "not asked"]
     assert "estimate" not in found["windows"][0]
-    event = DriftAlarms(reference=PI, threshold=0.2, epsilon=40.0, alarms=1).graph().guarantee()
+    event = DriftAlarms(reference=PI, threshold=0.2, epsilon=40.0, alarms=1, method="priest").graph().guarantee()
     assert found["epsilon"] == event.epsilon(1e-6).upper
     assert "not queried" in run(*tables, *TARGET, *WATCH, "--alarms", "1", "--epsilon", "40").stdout
 
@@ -320,6 +322,97 @@ def test_more_windows_than_the_budget_is_for(tables: list[str], monkeypatch: pyt
         )
     begun = run(*tables, *TARGET, *WATCH, "--windows", "3")
     assert begun.exit_code != 0 and "it has begun" in begun.output
+
+
+# --- by histogram ----------------------------------------------------------------------------------------------------
+
+ONE = ["--epsilon", "2"]
+
+
+def test_a_look_tells_all_divergences(tables: list[str], tmp_path: Path) -> None:
+    text = run(*tables, *ONE, "--ordered", "--seed", "3", "--json", str(tmp_path / "out.json"))
+    found = json.loads((tmp_path / "out.json").read_text())
+
+    randomness, data = Randomness.of(3), counted(tables)
+    histogram = release_histogram(data, epsilon=2.0, noise=randomness.noise)
+    look = drift_look(histogram, PI)
+    assert found["published"]["noisy_counts"] == histogram.counts.tolist()
+    assert [row["divergence"] for row in found["divergences"]] == list(look.divergences)
+    assert [row["estimate"] for row in found["divergences"]] == [one.estimate for one in look.divergences.values()]
+    assert (found["estimate"], found["learner"], found["parameters"]["method"]) == (
+        look["kl"].estimate,
+        "kl-histogram",
+        "histogram",
+    )
+    assert 1.9999 < found["epsilon"] <= 2.0
+    words = " ".join(text.stdout.split())
+    for said in ("simulated: KL = ", "proved interval", "wasserstein", "expected error of KL", "noisy counts"):
+        assert said in words
+
+
+def test_a_look_of_each_model_and_target(tables: list[str]) -> None:
+    for options, unit in (
+        ("--model aggregated --target law", "record"),
+        ("--model dist --survivors 30", "record"),
+        ("--group 3", "client"),
+    ):
+        found = result_of(*tables, *ONE, *options.split())
+        assert found["learner"] == "kl-histogram" and found["unit"] == unit
+        assert found["low"] <= found["estimate"] <= found["high"] and found["epsilon"] <= 2.0
+    plan = result_of(*tables[:2], *ONE, "--plan", "--population", "50", "--records-each", "8")
+    assert plan["mode"] == "plan" and "estimate" not in plan and plan["parameters"]["scale"] == pytest.approx(1.0)
+
+
+def test_the_method_is_chosen_by_public_sizes(tmp_path: Path) -> None:
+    """Few records of many symbols: one noisy number has a smaller error."""
+    reference, clients = tmp_path / "R.csv", tmp_path / "C.csv"
+    reference.write_text("symbol,probability\n" + "".join(f"s{i},{1 / 256}\n" for i in range(256)))
+    clients.write_text("client,symbol\n" + "".join(f"c{i},s{i % 256}\n" for i in range(300)))
+    found = result_of("--reference", str(reference), "--clients", str(clients), "--epsilon", "1")
+    assert (found["learner"], found["parameters"]["method"]) == ("kl-trusted", "priest")
+    assert "expected error" in found["parameters"]["chosen"]
+
+
+def test_windows_by_histograms(tables: list[str]) -> None:
+    found = result_of(*tables, *ONE, "--window-column", "day", "--threshold", "0.1")
+    assert [row["finding"] for row in found["windows"]] == ["below", "above", "below"]
+    assert len(found["windows"][0]["noisy_counts"]) == 4 and found["parameters"]["method"] == "histogram"
+    told = result_of(*tables, *ONE, "--window-column", "day", "--threshold", "0.1", "--alarms", "1")
+    assert [row["finding"] for row in told["windows"]] == ["below", "above", "not asked"]
+
+
+def test_alarms_at_a_rate(tables: list[str], tmp_path: Path) -> None:
+    watched = [*tables, *ONE, "--window-column", "day", "--false-alarms", "0.1"]
+    assert_refused(run(*watched), "more than one record")
+    found = result_of(*watched, "--independent")
+    assert [row["finding"] for row in found["windows"]] == ["no alarm", "alarm", "alarm"]
+    within = result_of(*watched, "--independent", "--threshold", "2")
+    assert [row["finding"] for row in within["windows"]] == ["no alarm"] * 3
+    assert "Alarm at evidence 10" in run(*watched, "--independent").stdout
+    ledger = tmp_path / "ledger.jsonl"
+    DurableLedger.create(ledger, PureFilter(3.0, adjacency=Adjacency.REPLACE_ONE))
+    assert run(*watched, "--independent", "--release", "--ledger", str(ledger)).exit_code == 0
+    assert run(*watched, "--independent", "--release", "--ledger", str(ledger)).exit_code != 0
+    plan = [*tables[:2], *ONE, "--plan", "--population", "50", "--records-each", "1", "--windows", "9"]
+    assert result_of(*plan, "--run-length", "50")["learner"] == "kl-watch"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--method histogram --samples 3", "--method histogram"),
+        ("--method priest --target law", "--target"),
+        ("--noise laplace --ordered", "--ordered"),
+        ("--false-alarms 0.1", "--false-alarms needs --window-column"),
+        ("--window-column day --false-alarms 0.1 --run-length 9", "not both"),
+        ("--window-column day --false-alarms 0.1 --alarms 2", "--alarms"),
+        ("--window-column day --threshold 0.1 --independent", "--independent"),
+        ("--window-column day --threshold 0.1 --target law", "--target"),
+        ("--model dist --shares skellam", "--delta above 0"),
+    ],
+)
+def test_bad_options_of_histograms_are_refused(tables: list[str], options: str, said: str) -> None:
+    assert_refused(run(*tables, *ONE, *options.split()), said)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------

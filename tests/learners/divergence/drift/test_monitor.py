@@ -25,6 +25,8 @@ from hockeystick.accounting import (
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import AssumedCounts, Harmonic, Smoothed
 from hockeystick.learners.divergence.drift.alarms import DriftAlarms
+from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
+from hockeystick.learners.divergence.drift.methods import choose_drift_method
 from hockeystick.learners.divergence.drift.monitor import DriftMonitor
 from hockeystick.learners.divergence.drift.watch import Scope
 from hockeystick.learners.divergence.intervals import Spread, interval, largest_divergence, variance_factor
@@ -49,7 +51,14 @@ def truth(data: ClientCounts, a: float = 1.0) -> float:
 
 
 def monitor(**more: Any) -> DriftMonitor:
-    known: dict[str, Any] = {"reference": PI, "threshold": 0.2, "epsilon": 1.0, "delta": 1e-6, "windows": 4}
+    known: dict[str, Any] = {
+        "reference": PI,
+        "threshold": 0.2,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "windows": 4,
+        "method": "priest",
+    }
     return DriftMonitor(**known | more)
 
 
@@ -206,9 +215,9 @@ def test_windows_share_a_budget_only_for_clients() -> None:
     """One record is in one window; a client's are in all, which costs more, and least by the better law."""
     alone, shared = monitor(noise="gaussian"), monitor(noise="gaussian", scope="client", group=1)
     data = small([[0], [1], [2]])
-    plan = DriftMonitor(reference=PI[:3] / PI[:3].sum(), threshold=0.1, epsilon=1.0, windows=1).average(
-        data.records(), np.random.default_rng(0)
-    )
+    plan = DriftMonitor(
+        method="priest", reference=PI[:3] / PI[:3].sum(), threshold=0.1, epsilon=1.0, windows=1
+    ).average(data.records(), np.random.default_rng(0))
     first, second = (watch.estimator(plan).noise_deviation for watch in (alone, shared))
     assert second == pytest.approx(2.0 * first, rel=1e-6)  # the square root of four windows
     both = [monitor(scope="client", windows=w).estimator(plan).mechanism for w in (1, 40)]
@@ -322,7 +331,7 @@ def test_bad_checkpoints_are_refused() -> None:
 
 
 def alarms(**more: Any) -> DriftAlarms:
-    known: dict[str, Any] = {"reference": PI, "threshold": 0.2, "epsilon": 1.0}
+    known: dict[str, Any] = {"reference": PI, "threshold": 0.2, "epsilon": 1.0, "method": "priest"}
     return DriftAlarms(**known | more)
 
 
@@ -348,8 +357,11 @@ def test_a_whole_watch_for_alarms_is_private() -> None:
     queries = np.array([[here] * 3 + [there] * 2, [there] * 3 + [here] * 2])
     rows = [bits for bits in itertools.product([0, 1], repeat=5) if sum(bits) < 2 or (sum(bits) == 2 and bits[-1])]
 
+    mechanism = watch.mechanism()
+    assert isinstance(mechanism, AboveThreshold)
+
     def loss(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> float:
-        return float(np.abs(watch.mechanism().log_likelihood_ratio(np.array(rows), first, second)).max())
+        return float(np.abs(mechanism.log_likelihood_ratio(np.array(rows), first, second)).max())
 
     assert abs(here - there) <= 1.0
     assert 0.3 < loss(*queries) <= watch.graph().guarantee().epsilon(0.0).upper <= 1.0
@@ -426,3 +438,75 @@ def test_assumed_counts_are_stated_as_an_assumption() -> None:
     assert "every count" in " ".join(watch.graph().guarantee().assumptions)
     look = watch.start(noise=SimulationNoise(1)).look(drawn(PI, 1), np.random.default_rng(0))
     assert look.high <= math.log(0.4 * 400 / 2)
+
+
+# --- by histogram ----------------------------------------------------------------------------------------------------
+
+
+def test_a_monitor_reads_histograms_unless_asked_for_something_else() -> None:
+    by_default = DriftMonitor(reference=PI, threshold=0.2, epsilon=1.0, windows=4)
+    look = by_default.start(noise=SimulationNoise(1)).look(drawn(DRIFTED, 1), np.random.default_rng(1))
+    exact = kl(PI, drawn(DRIFTED, 1).total() / (CLIENTS * EACH))
+    assert look.low <= exact <= look.high
+    assert (look.finding, look.simulated) == ("above", True)
+    assert (
+        look.noise_deviation
+        < 0.1 * monitor().estimator(monitor().average(np.full(CLIENTS, EACH), np.random.default_rng(0))).noise_deviation
+    )
+    assert look.histogram is not None
+    again = by_default.look_at(look.histogram, ("psi", "kl"))
+    assert again["kl"].estimate == look.estimate
+    for more in ({"samples": 3}, {"noise": "gaussian", "delta": 1e-6}, {"logarithm": Smoothed(0.5)}):
+        assert not DriftMonitor(reference=PI, threshold=0.2, epsilon=1.0, windows=4, **more).by_histogram
+        with pytest.raises(InvalidArgumentError):
+            DriftMonitor(reference=PI, threshold=0.2, epsilon=1.0, windows=4, method="histogram", **more)
+    with pytest.raises(InvalidArgumentError, match="estimator of one number"):
+        by_default.estimator(monitor().average(np.full(CLIENTS, EACH), np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(("scope", "windows", "delta"), [("record", 5, 0.0), ("client", 5, 0.0), ("client", 400, 1e-6)])
+def test_histograms_of_all_windows_are_within_the_budget(scope: Scope, windows: int, delta: float) -> None:
+    watch = DriftMonitor(
+        reference=PI,
+        threshold=0.2,
+        epsilon=1.0,
+        delta=delta,
+        windows=windows,
+        scope=scope,
+        group=EACH if scope == "client" else 1,
+    )
+    assert 0.999 < watch.graph().guarantee().epsilon(delta).upper <= 1.0
+    noisy = watch.histogram(drawn(PI, 1).total(), SimulationNoise(1))
+    moved = 2 * EACH * windows if scope == "client" else 2
+    assert isinstance(noisy.noise, LaplaceCounts)
+    assert noisy.noise.scale == pytest.approx(moved, rel=1e-9) or (delta > 0.0 and noisy.noise.scale < 0.5 * moved)
+    if scope == "client":
+        with pytest.raises(InvalidArgumentError, match="more than 1 records"):
+            DriftMonitor(reference=PI, threshold=0.2, epsilon=1.0, windows=1, scope="client").start().look(
+                drawn(PI, 1), np.random.default_rng(0)
+            )
+
+
+def test_alarms_by_histogram_cost_one_window_and_end() -> None:
+    alarms = DriftAlarms(reference=PI, threshold=0.05, epsilon=1.0, alarms=1)
+    assert alarms.by_histogram
+    assert not DriftAlarms(reference=PI, threshold=0.05, epsilon=1.0, scope="client", group=EACH).by_histogram
+    assert 0.999 < alarms.graph().guarantee().epsilon(0.0).upper <= 1.0
+    session, rng = alarms.start(noise=SimulationNoise(1)), np.random.default_rng(0)
+    found = [session.look(drawn(p, 1), rng) for p in (PI, PI, DRIFTED)]
+    assert found == [False, False, True]
+    assert session.halted
+    with pytest.raises(StreamHaltedError):
+        session.look(drawn(PI, 1), rng)
+    rows = alarms.simulate([drawn(p, 1) for p in (PI, DRIFTED, PI)], rng, rng, 2)
+    assert rows.tolist() == [[0, 1, -1], [0, 1, -1]]
+
+
+def test_the_method_is_chosen_by_public_sizes() -> None:
+    found = choose_drift_method(np.full(10, 0.1), records=20_000, epsilon=1.0)
+    assert found.method == "histogram" and found.errors["histogram"] < 1e-4 < found.errors["priest"]
+    small = choose_drift_method(np.full(256, 1 / 256), records=1000, epsilon=1.0)
+    assert small.method == "priest" and small.errors["priest"] < small.errors["histogram"]
+    for bad in ({"records": 0}, {"epsilon": math.nan}, {"group": 0}):
+        with pytest.raises(InvalidArgumentError):
+            choose_drift_method(np.full(10, 0.1), **({"records": 100, "epsilon": 1.0} | bad))
