@@ -19,6 +19,9 @@ from .bandits.noisy_bandit import NoisyBandit as NoisyBandit
 from .bandits.private_elimination import EliminationRuns as EliminationRuns
 from .bandits.private_elimination import EliminationStream as EliminationStream
 from .bandits.private_elimination import PrivateElimination as PrivateElimination
+from .bandits.private_ucb import PrivateUCB as PrivateUCB
+from .bandits.private_ucb import UCBRuns as UCBRuns
+from .bandits.private_ucb import UCBStream as UCBStream
 from .choice import choose as choose
 from .common.choices import Candidate as Candidate
 from .common.choices import Choice as Choice

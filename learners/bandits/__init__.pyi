@@ -9,5 +9,8 @@ from .noisy_bandit import NoisyBandit as NoisyBandit
 from .private_elimination import EliminationRuns as EliminationRuns
 from .private_elimination import EliminationStream as EliminationStream
 from .private_elimination import PrivateElimination as PrivateElimination
+from .private_ucb import PrivateUCB as PrivateUCB
+from .private_ucb import UCBRuns as UCBRuns
+from .private_ucb import UCBStream as UCBStream
 
 __all__: list[str]

@@ -33,7 +33,8 @@ class BanditRelease:
     Attributes:
         arms: The arm of each round, shape (rounds,).
         sums: The noisy sums of each block but the last, shape (blocks - 1, arms): NaN for arms that the block does not
-            play. The blocks of ``NoisyBandit`` are its batches, those of ``PrivateElimination`` its epochs.
+            play. The blocks of ``NoisyBandit`` are its batches, those of ``PrivateElimination`` its epochs,
+            those of ``PrivateUCB`` its episodes.
     """
 
     arms: Arms

@@ -121,6 +121,10 @@ def bandit() -> L.NoisyBandit:
     return L.NoisyBandit(rounds=4, arms=3, batch=1, scale=1.0, learning_rate=0.1, exploration=0.1)
 
 
+def optimist() -> L.PrivateUCB:
+    return L.PrivateUCB(rounds=4, arms=3, scale=1.0, failure=0.1)
+
+
 def elimination() -> L.PrivateElimination:
     return L.PrivateElimination(rounds=4, arms=3, scale=1.0, pulls=(1,), failure=0.1)
 
@@ -416,6 +420,8 @@ def _experts() -> dict[str, Row]:
         ),
         "BanditStream": Row(lambda: bandit().start(noise=M.SimulationNoise(1)), {"loss": 0.5}, stateful=True),
         "EliminationStream": Row(lambda: elimination().start(noise=M.SimulationNoise(1)), {"loss": 0.5}, stateful=True),
+        "UCBStream": Row(lambda: optimist().start(noise=M.SimulationNoise(1)), {"loss": 0.5}, stateful=True),
+        "PrivateUCB": Row(optimist, LOSSES),
         "PrivateElimination": Row(elimination, LOSSES, {"left": np.ones((1, 2, 3), bool)}),
         "NoisyBandit": Row(bandit, LOSSES, {"arms": np.zeros(4, int), "estimates": np.zeros(3)}),
         "UpdatesStream": Row(

@@ -121,6 +121,7 @@ def restarted(*, epsilon: float = 1.0, delta: float = 1e-6, group: int = 1) -> A
 DEPLOYED = {
     "NoisyBandit": bandit(L.NoisyBandit.calibrated),
     "PrivateElimination": bandit(lambda **given: L.PrivateElimination.calibrated(**given, pulls=(1, 2))),
+    "PrivateUCB": bandit(L.PrivateUCB.calibrated),
     "PrivateLinUCB": Row(
         lambda **target: L.PrivateLinUCB.calibrated(rounds=ROUNDS, dimension=2, **{**TARGET, **target}),
         CONTEXTUAL,
@@ -180,7 +181,7 @@ DEPLOYED = {
         lambda learner, found: learner.plays(found),
     ),
 }
-PURE = ("NoisyBandit", "NoisyHedge", "PrivateElimination")
+PURE = ("NoisyBandit", "NoisyHedge", "PrivateElimination", "PrivateUCB")
 OTHERS: dict[str, Callable[[], Any]] = {
     "NormalisedLazyExperts": lambda: L.NormalisedLazyExperts(**SHAPE, learning_rate=0.1, fake_switch_probability=0.1),
     "LazyTransform": lambda: L.LazyTransform(

@@ -3,7 +3,8 @@
 Every target returns the log-likelihood ratio of all that a run publishes, arms and noisy sums, between two tables of
 losses that attain the claim: in the first round all arms lose 1, or none does.
 
-Sources: Asi, Raman & Talwar 2025 (batched EXP3 with noise); Sajed & Sheffet 2019 (successive elimination with noise).
+Sources: Asi, Raman & Talwar 2025 (batched EXP3 with noise); Sajed & Sheffet 2019 (successive elimination with noise);
+Azize & Basu 2022 (optimism on sums of episodes).
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from hockeystick.audits.claims.claim import Claim
 from hockeystick.learners.bandits.arm_stream import Arms
 from hockeystick.learners.bandits.noisy_bandit import BanditRuns, NoisyBandit
 from hockeystick.learners.bandits.private_elimination import Left, PrivateElimination
+from hockeystick.learners.bandits.private_ucb import PrivateUCB
 
 _EXP3 = "Asi, Raman & Talwar 2025"
 _ELIMINATION = "Sajed & Sheffet 2019"
+_OPTIMIST = "Azize & Basu 2022"
 
 
 @frozen(kw_only=True)
@@ -72,10 +75,19 @@ class NeverForgets(PrivateElimination):
         return np.asarray(np.sum(parts, axis=0))
 
 
+@frozen(kw_only=True)
+class EveryEpisode(PrivateUCB):
+    """A mutant whose sums are those of all rounds of an arm so far, as in an index without privacy."""
+
+    def _read(self, before: FloatArray, arm: Arms, start: Arms, end: Arms) -> FloatArray:
+        return np.asarray(before[end, arm])
+
+
 def bandit_cases() -> Iterator[Case]:
     """Yields the cases of the bandits."""
     yield from _noisy_bandit()
     yield from _elimination()
+    yield from _optimist()
 
 
 def _noisy_bandit() -> Iterator[Case]:
@@ -100,6 +112,14 @@ def _elimination() -> Iterator[Case]:
     yield _case("private-elimination[half the noise]", learner, half, 2.0, _ELIMINATION, 1_500)
     kept = NeverForgets(**asdict(learner))
     yield _case("private-elimination[sums of all epochs]", learner, kept, 2.0, _ELIMINATION, 1_500)
+
+
+def _optimist() -> Iterator[Case]:
+    learner = PrivateUCB(rounds=9, arms=2, scale=1.0, failure=0.5)
+    yield _case("private-ucb", learner, learner, 1.0, _OPTIMIST)
+    yield _case("private-ucb[half the noise]", learner, evolve(learner, scale=0.5), 2.0, _OPTIMIST, 1_500)
+    every = EveryEpisode(**asdict(learner))
+    yield _case("private-ucb[sums of all episodes]", learner, every, 3.0, _OPTIMIST, 1_500)
 
 
 def _case(name: str, claimed: Any, sampled: Any, truth: float, source: str, samples: int | None = None) -> Case:

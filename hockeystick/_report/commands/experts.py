@@ -21,7 +21,11 @@ _LOSSES = {
     "stochastic": "independent losses of one law",
 }
 _WHOLE = ("rounds", "experts", "arms", "batch", "draw_budget", "budget")
-_METHODS = {"exp3": "batched EXP3 on noisy losses", "elimination": "successive elimination on noisy sums"}
+_METHODS = {
+    "exp3": "batched EXP3 on noisy losses",
+    "elimination": "successive elimination on noisy sums",
+    "ucb": "the least lower confidence bound of noisy means",
+}
 
 
 def experts_report(result: Result) -> Report:

@@ -13,19 +13,25 @@ from hockeystick._runs.lazy_streams import Stream
 from hockeystick._runs.ledgers import charging
 from hockeystick._runs.online import tables
 from hockeystick.accounting import DurableLedger
-from hockeystick.learners import NoisyBandit, PrivateElimination
+from hockeystick.learners import NoisyBandit, PrivateElimination, PrivateUCB
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
 
-Method = Literal["exp3", "elimination"]
+Method = Literal["exp3", "elimination", "ucb"]
+
+_LEARNERS: dict[Method, type[NoisyBandit] | type[PrivateElimination] | type[PrivateUCB]] = {
+    "exp3": NoisyBandit,
+    "elimination": PrivateElimination,
+    "ucb": PrivateUCB,
+}
 
 
 def plan(
     *, method: Method, rounds: int, arms: int, epsilon: float, group: int, clip: bool = False
-) -> tuple[NoisyBandit | PrivateElimination, dict[str, Any]]:
+) -> tuple[NoisyBandit | PrivateElimination | PrivateUCB, dict[str, Any]]:
     """Returns the calibrated bandit, and the entries of a plan's result.
 
     Args:
-        method: "exp3" for ``NoisyBandit``, "elimination" for ``PrivateElimination``.
+        method: "exp3" for ``NoisyBandit``, "elimination" for ``PrivateElimination``, "ucb" for ``PrivateUCB``.
         rounds, arms: The public sizes of the table.
         epsilon: The target, for ``group`` people together.
         group: Number of people.
@@ -34,8 +40,7 @@ def plan(
     Raises:
         InvalidArgumentError: The target can't be met.
     """
-    kind = NoisyBandit if method == "exp3" else PrivateElimination
-    learner = kind.calibrated(rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
+    learner = _LEARNERS[method].calibrated(rounds=rounds, arms=arms, epsilon=epsilon, group=group, clip=clip)
     bound = learner.regret_bound()
     return learner, {
         "mode": "plan",
