@@ -200,7 +200,9 @@ def test_the_forms_of_commands_name_options_that_exist(page: Path) -> None:
 def test_programs_and_options_for_the_reader_exist(page: Path) -> None:
     """In ``bash``: our modules, and the options that they are given. Programs of others are on a list."""
     others = {
+        "curl",
         "pip",
+        "python",
         "python3",
         "export",
         "ruff",
