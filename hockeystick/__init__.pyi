@@ -6,6 +6,8 @@ from . import mechanisms as mechanisms
 from . import plots as plots
 from . import targets as targets
 from ._report.parts.graph_picture import draw_graph as draw_graph
+from ._runs.releases.marginal_release import ReleasedMarginals as ReleasedMarginals
+from ._runs.releases.marginal_release import release_marginals as release_marginals
 from .accounting.adjacency import Adjacency as Adjacency
 from .accounting.budgets.calibration import EpsilonDelta as EpsilonDelta
 from .accounting.budgets.calibration import calibrate as calibrate

@@ -6,7 +6,13 @@ from .counts.choice import CountsCandidate as CountsCandidate
 from .counts.choice import CountsChoice as CountsChoice
 from .counts.choice import choose_counts as choose_counts
 from .counts.edges import count_cells as count_cells
+from .counts.marginal_choice import MarginalsCandidate as MarginalsCandidate
+from .counts.marginal_choice import MarginalsChoice as MarginalsChoice
+from .counts.marginal_choice import choose_marginals as choose_marginals
+from .counts.marginals import MarginalAnswers as MarginalAnswers
+from .counts.marginals import Marginals as Marginals
 from .counts.simulated_bounds import CountsBound as CountsBound
+from .counts.synthetic_records import synthetic_rows as synthetic_rows
 from .data.clipping import ClipNorm as ClipNorm
 from .data.clipping import ClipNumbers as ClipNumbers
 from .data.clipping import ClippedMean as ClippedMean

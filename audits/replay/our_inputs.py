@@ -16,6 +16,7 @@ from hockeystick.audits.replay import values
 from hockeystick.audits.replay.queries import laplace_event
 from hockeystick.audits.replay.tape import Met, Query
 from hockeystick.mechanisms.counts.cell_counts import CellCounts
+from hockeystick.mechanisms.counts.marginals import Marginals
 from hockeystick.mechanisms.data.group_privacy import ForGroups
 from hockeystick.mechanisms.data.subsampled_sum import Subsampled
 from hockeystick.mechanisms.lazy.lazy_switching import LazySwitch
@@ -174,7 +175,8 @@ def _rows(mechanism: Any, pair: Pair) -> Met:
     """The number of records that were added, removed or replaced."""
     counts = [Counter(row.tobytes() for row in np.ascontiguousarray(side)) for side in pair]
     apart = sum(((counts[0] - counts[1]) + (counts[1] - counts[0])).values())
-    replaced = mechanism.adjacency is not Adjacency.ADD_OR_REMOVE_ONE
+    relation = mechanism._relation() if isinstance(mechanism, Marginals) else mechanism.adjacency
+    replaced = relation is not Adjacency.ADD_OR_REMOVE_ONE
     return Met(float(math.ceil(apart / 2) if replaced else apart), "records", 1.0, default=True)
 
 
@@ -215,7 +217,7 @@ _INPUTS: tuple[tuple[tuple[type, ...], Input], ...] = (
     ((HybridTree,), Input(_one_step, _steps_together)),
     ((CumulativeAboveThreshold,), Input(_terms, _summed_terms)),
     ((LazySwitch,), Input(_ratios, _decisions)),
-    ((Subsampled,), Input(_rows, _reports, any_shape=True)),
+    ((Subsampled, Marginals), Input(_rows, _reports, any_shape=True)),
     ((CellCounts,), Input(_counted, _reports)),
     ((PartitionSelection,), Input(_persons_of_keys, _reports)),
 )

@@ -7,7 +7,7 @@ away. A record with another value, or with none, is counted in the last cell of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +19,7 @@ from hockeystick._files.symbol_tables import Table, read_pieces, table_of
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
+from hockeystick.accounting.validate import array
 
 OTHER = "(other)"
 """The last cell of each column."""
@@ -27,6 +28,7 @@ LARGEST = 1_000_000
 
 _NUMBER = r"([+-]?\d{1,15}(?:\.\d{1,15})?)"
 _RANGE = re.compile(f"{_NUMBER}:{_NUMBER}:{_NUMBER}", re.ASCII)
+_CELLS = "give public cells: a list of texts, or of ascending numbers between which they are"
 _WAY_OUT = "give public cells: age=0:100:10 for numbers from 0 to 100 in steps of 10, or region=north,south for texts"
 
 
@@ -66,6 +68,28 @@ class CountedColumn:
             reason = f"has an empty value, a value twice, or {OTHER}, which the last cell is called"
             raise InvalidArgumentError(argument, text, reason, _WAY_OUT)
         return cls(name, (*values, OTHER))
+
+    @classmethod
+    def of_cells(cls, name: str, cells: Iterable[object]) -> CountedColumn:
+        """Returns the column with texts as cells, or with cells between ascending numbers.
+
+        Raises:
+            InvalidArgumentError: The cells are neither, a text is empty or twice, or the numbers don't rise.
+        """
+        argument = f"columns[{name!r}]"
+        if isinstance(cells, str) or not isinstance(cells, Iterable):
+            raise InvalidArgumentError(argument, cells, "is not a list of cells", _CELLS)
+        found = list(cells)
+        if found and all(isinstance(one, str) for one in found):
+            values = [str(one) for one in found]
+            if "" in values or OTHER in values or len(set(values)) < len(values):
+                raise InvalidArgumentError(argument, values, f"has an empty text, one twice, or {OTHER}", _CELLS)
+            return cls(name, (*values, OTHER))
+        edges = array(argument, found, shape=(None,))
+        labels = [f"[{low:.15g}, {high:.15g})" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+        if not labels or (np.diff(edges) <= 0.0).any() or len(set(labels)) < len(labels):
+            raise InvalidArgumentError(argument, found, "does not rise, or hardly", _CELLS)
+        return cls(name, (*labels[:-1], labels[-1][:-1] + "]", OTHER), tuple(edges.tolist()))
 
     def places(self, texts: Sequence[str]) -> IntArray:
         """Returns the number of the cell of each text, shape (n,)."""

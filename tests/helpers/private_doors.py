@@ -267,6 +267,10 @@ def _mechanisms() -> dict[str, Row]:
             lambda: M.CumulativeAboveThreshold(2.0, threshold_scale=2.0, query_scale=2.0),
             {name: [0.5, 1.0, 0.5] for name in VALUE},
         ),
+        "Marginals": Row(
+            lambda: M.Marginals(sizes=(2, 3), marginals=1, scale=4.0),
+            {name: [[0, 1], [1, 2], [0, 0]] for name in VALUE},
+        ),
         "CellCounts": Row(lambda: M.CellCounts(cells=4, scale=2.0), {name: [1, 2, 0, 1] for name in VALUE}),
         "PartitionSelection": Row(
             lambda: M.PartitionSelection.calibrated(epsilon=1.0, delta=1e-3),
@@ -691,6 +695,8 @@ EXEMPT: dict[str, str] = {
     "DriftWatch.mechanism(records)": _COUNT,
     "HistogramRelease.calibrated(records)": _COUNT,
     "choose_counts": _COUNT,
+    "Marginals.calibrated(records)": _COUNT,
+    "choose_marginals": _COUNT,
     "Harmonic": _COUNT,
     "Smoothed": _COUNT,
     "ExactSampler.check_losses(losses)": "takes losses that their class has checked",

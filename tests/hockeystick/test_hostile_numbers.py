@@ -82,7 +82,8 @@ def test_every_number_of_a_mechanism_or_learner_is_checked(name: str) -> None:
 
 TARGETS = {"epsilon": 1.0, "delta": 1e-5, "sensitivity": 1.0, "entries": 2, "answers": 1, "queries": 3, "survivors": 2}
 TARGETS |= {"threshold": 1.0, "k": 2, "categories": 3, "steps": 4, "rise": 1, "fall": 0, "participations": 1}
-TARGETS |= {"separation": 1, "normaliser": 0.0, "rounds": 16, "experts": 3, "clients": 2, "cells": 4}
+TARGETS |= {"separation": 1, "normaliser": 0.0, "rounds": 16, "experts": 3, "clients": 2, "cells": 4, "sizes": (2, 3)}
+TARGETS |= {"marginals": 1}
 TARGETS |= {"partitions": 2}
 
 
@@ -100,7 +101,7 @@ def test_every_target_of_a_calibration_is_checked(name: str) -> None:
         needed["factorisation"] = mechanisms.factorisations.square_root(4)
     if name == "ForGroups":
         needed |= {"make": lambda epsilon: mechanisms.Laplace(1.0 / epsilon), "size": 2, "delta": 0.0}
-    if name in ("CellCounts", "DiscreteLaplace", "TopK"):
+    if name in ("CellCounts", "DiscreteLaplace", "Marginals", "TopK"):
         needed["delta"] = 0.0
     if name == "TreeAggregation":
         needed["delta"] = None

@@ -25,6 +25,7 @@ from hockeystick.mechanisms import (
     HybridTree,
     Laplace,
     LazySwitch,
+    Marginals,
     MatrixMechanism,
     Mechanism,
     NoisyMax,
@@ -108,6 +109,14 @@ CATALOGUE: list[tuple[AuditableMechanism, AuditableMechanism]] = [
     (
         CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root"),
         CellCounts(cells=9, scale=2.0, records=20, law="gaussian", strategy="square-root"),
+    ),
+    (
+        Marginals(sizes=(2, 3), marginals=1, scale=4.0, records=20),
+        Marginals(sizes=(2, 3), marginals=1, scale=2.0, records=20),
+    ),
+    (
+        Marginals(sizes=(2, 3), marginals=2, scale=4.0, law="gaussian", strategy="residual"),
+        Marginals(sizes=(2, 3), marginals=2, scale=2.0, law="gaussian", strategy="residual"),
     ),
     (UnaryEncoding.symmetric(1.0, categories=4), UnaryEncoding.symmetric(2.0, categories=4)),
     (HadamardResponse(1.0, categories=5), HadamardResponse(2.0, categories=5)),

@@ -33,6 +33,7 @@ from hockeystick.mechanisms import (
     HybridTree,
     Laplace,
     LazySwitch,
+    Marginals,
     MatrixMechanism,
     NoisyMax,
     OneBitChannel,
@@ -173,6 +174,27 @@ def _tight_law(mechanism: Any) -> Any:
     return mechanism if isinstance(mechanism, _TIGHT) else None
 
 
+def _counted() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
+    """Yields mechanisms for counts of a table with mutants of the same kind that have less noise."""
+    half = "half the scale"
+    optimised = CellCounts(cells=40, scale=2.0, records=20, strategy="optimised-thresholds")
+    added = CellCounts(cells=40, scale=1.0, records=20, strategy="optimised-thresholds")
+    yield "cell-counts-optimised", optimised, [("charged of one more record", added, 4_000)]
+    root = CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root")
+    yield (
+        "cell-counts-square-root",
+        root,
+        [(half, CellCounts(cells=9, scale=2.0, records=20, law="gaussian", strategy="square-root"), 16_000)],
+    )
+    yield (
+        "marginals",
+        Marginals(sizes=(2, 3), marginals=1, scale=8.0, records=20),
+        [("one marginal charged of two", Marginals(sizes=(2, 3), marginals=1, scale=4.0, records=20), 4_000)],
+    )
+    residuals = Marginals(sizes=(2, 2), marginals=2, scale=6.0, law="gaussian", strategy="residual", records=20)
+    yield "marginals-residual", residuals, [(half, evolve(residuals, scale=3.0), 8_000)]
+
+
 def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     """Yields mechanisms with mutants of the same kind that have less noise."""
     half, slightly = "half the scale", "0.9 of the scale"
@@ -210,15 +232,7 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         PartitionSelection(rule=ThresholdRule("gaussian", 3.0, 24), partitions=2),
         [(half, PartitionSelection(rule=ThresholdRule("gaussian", 1.5, 24), partitions=2), 2_000)],
     )
-    optimised = CellCounts(cells=40, scale=2.0, records=20, strategy="optimised-thresholds")
-    added = CellCounts(cells=40, scale=1.0, records=20, strategy="optimised-thresholds")
-    yield "cell-counts-optimised", optimised, [("charged of one more record", added, 4_000)]
-    root = CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root")
-    yield (
-        "cell-counts-square-root",
-        root,
-        [(half, CellCounts(cells=9, scale=2.0, records=20, law="gaussian", strategy="square-root"), 16_000)],
-    )
+    yield from _counted()
     yield "skellam", Skellam(8.0), [("half the variance", Skellam(4.0), 16_000)]
     yield "staircase", Staircase(1.0), [("twice the epsilon", Staircase(2.0), 1_000)]
     yield (

@@ -31,21 +31,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hockeystick._runs.releases.cell_release import CellPlan, CellQuestion, ReleasedCells
+    from hockeystick._runs.releases.marginal_release import MarginalQuestion, ReleasedMarginals
     from hockeystick._runs.releases.release import Question
     from hockeystick.learners.smoothed.measures.public_column import PublicColumn
     from hockeystick.learners.smoothed.queries.query_release import QueryRelease, ReleasedQueries
 
     Plan = CellPlan | QueryRelease
-    Released = ReleasedCells | ReleasedQueries
+    Released = ReleasedCells | ReleasedMarginals | ReleasedQueries
 
 _ANY = Real(float("-inf"))
 _table = together(
     option("--data FILE", FileName(), "The private records, CSV or Parquet, one per line."),
     option(
-        "--column NAME", click.STRING, "The column to query; two of them for rectangles.", required=True, multiple=True
+        "--column NAME",
+        click.STRING,
+        "The column to query; two of them for rectangles. With --marginals: a column with its public cells, "
+        "age=0:100:10 for numbers in steps of 10, or region=north,south for texts.",
+        required=True,
+        multiple=True,
     ),
-    option("--low A", _ANY, "Public lower bound, one for each column.", required=True, multiple=True),
-    option("--high B", _ANY, "Public upper bound, one for each column.", required=True, multiple=True),
+    option("--low A", _ANY, "Public lower bound, one for each column.", multiple=True),
+    option("--high B", _ANY, "Public upper bound, one for each column.", multiple=True),
+    option(
+        "--marginals K",
+        Count(1, 16),
+        "Instead of --queries: the counts of all combinations of the values of any K columns, in place of shares above "
+        "thresholds.",
+    ),
     option(
         "--points N",
         Count(2),
@@ -143,9 +155,11 @@ def release_command(**given: Any) -> int:
     """Answer all queries of a class privately, and make synthetic records.
 
     A threshold query is the share of records whose value in a column is at least b; an interval query, the share
-    between a and c; a rectangle query, the share within an interval of each of two columns. The values of
-    each record are protected (replace-one); the number of records is PUBLIC. The bounds --low and --high must be public
-    too, not the least and largest value of the records; values beyond them are clipped.
+    between a and c; a rectangle query, the share within an interval of each of two columns. With --marginals the
+    answers are counts of the combinations of several columns' values. The values of each record are protected
+    (replace-one); the number of records is PUBLIC. The bounds --low and --high and the cells of --marginals must be
+    public too, not the least and largest value of the records; values beyond bounds are clipped, and those in none of
+    the cells are counted as "(other)".
 
     One column is answered by noisy counts of cells, with a bound on the error of all answers that assumes nothing about
     the records. The noise is the candidate with the least bound by public sizes. With --sigma, an assumption about the
@@ -160,6 +174,8 @@ def release_command(**given: Any) -> int:
       hockeystick release --data T.csv --column age --low 0 --high 120 --points 121 --epsilon 1 --simulate
       hockeystick release --data T.parquet --queries rectangles --column age --low 0 --high 120 --column pay --low 0
         --high 1e6 --sigma 0.3 --epsilon 1 --delta 1e-6 --ledger L --answers A.csv --synthetic S.csv --rows 1e4
+      hockeystick release --data T.csv --marginals 2 --column age=0:100:10 --column region=north,south --column sex=f,m
+        --epsilon 1 --answers A.csv --synthetic S.csv
 
     Exit status: 0, or 2 if the command could not run.
     """
@@ -178,9 +194,11 @@ def release_command(**given: Any) -> int:
 
 
 def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
-    from hockeystick._runs.releases import cell_release
+    from hockeystick._runs.releases import cell_release, marginal_release
     from hockeystick._runs.releases import release as run_release
 
+    if given["marginals"] is not None:
+        return marginal_release.plan_content(_marginals(given).plan(given["records"])), None, None
     plan, others = _plan(given, given["records"])
     if isinstance(plan, cell_release.CellPlan):
         return cell_release.plan_content(plan) | others, None, None
@@ -195,6 +213,8 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
 
     ledger = opened(given["ledger"])
     seed = (given["seed"] or 0) if given["simulate"] else None
+    if given["marginals"] is not None:
+        return _marginals_ran(given, progress, seed, ledger)
     table = read_columns("--data", given["data"], given["column"])
     progress("calibrating")
     plan, others = _plan(given, len(table))
@@ -208,6 +228,21 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
     found = run_release.released(plan, table, seed=seed, ledger=ledger, progress=rounds)
     content = run_release.release_content(found, _question(given), seed=seed, data=given["data"])
     return content | others, found, table
+
+
+def _marginals_ran(
+    given: Given, progress: Progress, seed: int | None, ledger: Any
+) -> tuple[dict[str, Any], Released, Any]:
+    from hockeystick._files.histogram_table import read_codes
+    from hockeystick._runs.releases import marginal_release
+
+    question = _marginals(given)
+    codes = read_codes("--data", given["data"], question.columns)
+    progress("calibrating")
+    plan = question.plan(len(codes))
+    progress("adding noise")
+    found = plan.release(codes, seed=seed, ledger=ledger)
+    return marginal_release.release_content(found, seed=seed, data=given["data"]), found, codes
 
 
 def _plan(given: Given, records: int) -> tuple[Plan, dict[str, Any]]:
@@ -235,9 +270,12 @@ def _pages(given: Given, paths: dict[str, Path], found: Released, table: Any) ->
     import numpy as np
 
     from hockeystick._files.release_table import table_text
-    from hockeystick._runs.releases import cell_release
+    from hockeystick._runs.releases import cell_release, marginal_release
     from hockeystick._runs.releases import release as run_release
 
+    if isinstance(found, marginal_release.ReleasedMarginals):
+        yield from _marginal_pages(given, paths, found, table)
+        return
     if isinstance(found, cell_release.ReleasedCells):
         names, records, answers = found.names, found.records, cell_release.answers_table(found)
     else:
@@ -255,6 +293,36 @@ def _pages(given: Given, paths: dict[str, Path], found: Released, table: Any) ->
             yield "private_report", to_html(cell_release.private_content(found, table))
         else:
             yield "private_report", to_html(run_release.private_content(found, table))
+
+
+def _marginal_pages(
+    given: Given, paths: dict[str, Path], found: ReleasedMarginals, codes: Any
+) -> Iterator[tuple[str, str]]:
+    import numpy as np
+
+    from hockeystick._runs.releases import marginal_release
+
+    if "answers" in paths:
+        yield "answers", marginal_release.answers_text(found)
+    if "synthetic" in paths:
+        coins = np.random.default_rng([given["seed"] or 0, 1] if given["simulate"] else None)
+        yield "synthetic", marginal_release.synthetic_text(found, given["rows"] or found.records, coins)
+    if "private_report" in paths:
+        from hockeystick._report.results import to_html
+
+        yield "private_report", to_html(marginal_release.private_content(found, codes))
+
+
+def _marginals(given: Given) -> MarginalQuestion:
+    from hockeystick._files.histogram_table import CountedColumn
+    from hockeystick._runs.releases.marginal_release import MarginalQuestion
+
+    return MarginalQuestion(
+        columns=tuple(CountedColumn.of("--column", text) for text in given["column"]),
+        ways=given["marginals"],
+        failure=given["failure"] or 0.05,
+        **picked(given, "epsilon", "delta", "vacuous"),
+    )
 
 
 def _cells(given: Given) -> CellQuestion:
@@ -303,8 +371,7 @@ _MWEM_ONLY = ("chi", "rounds", "gamma", "largest_cover", "replay", "reference")
 
 def _method(given: Given) -> str:
     """Returns "cells" or "mwem" if only one can be meant, otherwise "auto": both, by their bounds."""
-    own = not given["project"] or given["output"] != "average"
-    own = own or any(given[name] is not None for name in _MWEM_ONLY)
+    own = _own(given) or any(given[name] is not None for name in _MWEM_ONLY)
     if given["method"] != "auto":
         return str(given["method"])
     if given["queries"] == "rectangles" or own or len(given["column"]) > 1:
@@ -313,6 +380,29 @@ def _method(given: Given) -> str:
 
 
 def _check(given: Given) -> None:
+    if given["marginals"] is None:
+        _check_queries(given)
+    else:
+        _check_marginals(given)
+    _check_mode(given)
+
+
+def _check_marginals(given: Given) -> None:
+    columns = len(given["column"])
+    if given["marginals"] > columns:
+        raise click.UsageError(f"--marginals {given['marginals']} of {columns} --column: give more columns")
+    if any(given[name] for name in ("low", "high", "points")):
+        raise click.UsageError("--marginals takes public cells, --column age=0:100:10, in place of --low and --high")
+    refuse(given, "has no meaning with --marginals", "cells", "sigma", "gamma", *_MWEM_ONLY)
+    if given["queries"] != "thresholds" or given["method"] != "auto" or _own(given):
+        raise click.UsageError("--marginals has one method, and answers in place of --queries")
+
+
+def _own(given: Given) -> bool:
+    return not given["project"] or given["output"] != "average"
+
+
+def _check_queries(given: Given) -> None:
     columns, method = len(given["column"]), _method(given)
     if method == "mwem":
         need(given, "--method mwem" if given["method"] == "mwem" else "this release", "sigma")
@@ -333,6 +423,9 @@ def _check(given: Given) -> None:
         refuse(given, "can't be combined with --points", "reference")
     if given["gamma"] is not None:
         refuse(given, "can't be combined with --gamma, which fixes the cover", "largest_cover")
+
+
+def _check_mode(given: Given) -> None:
     if given["plan"]:
         refuse(given, "can't be combined with --plan, which reads no records", "data", "simulate", "seed", "ledger")
         refuse(given, "can't be combined with --plan, which releases nothing", *_FILES)
@@ -363,12 +456,16 @@ def _paths(given: Given, files: ResultFiles) -> dict[str, Path]:
     return found
 
 
+def _names(given: Given) -> list[str]:
+    return [name if given["marginals"] is None else name.partition("=")[0] for name in given["column"]]
+
+
 def _warn_of_result(result: dict[str, Any], given: Given) -> None:
     from hockeystick.accounting import InvalidArgumentError
 
     with contextlib.suppress(InvalidArgumentError):  # a table may have been deleted meanwhile
         for option in ("data", "reference"):
-            for line in unread_columns(f"--{option}", given[option], given["column"]):
+            for line in unread_columns(f"--{option}", given[option], _names(given)):
                 warn(line)
     saving = ("json_file", "html_file", "answers", "synthetic")
     if result["mode"] == "release" and not any(picked(given, *saving).values()):

@@ -87,7 +87,34 @@ def cells_report(result: Result) -> Report:
     return Report(title, found, (*sections, *learner_graph_sections(result)))
 
 
+def marginals_report(result: Result) -> Report:
+    """Returns the report on a plan, a simulated run or a release of marginals of several columns."""
+    bound, failure = whole(math.ceil(result["error_bound_records"])), exact(result["error_bound_failure"])
+    shown: Cell = f"within {bound} records for all cells of all marginals, except with probability {failure}"
+    if result["error_bound"] >= 1.0:
+        shown = Mark("1, which is vacuous: there are too few records for this ε", "doubt")
+    facts: Facts = (
+        ("bound", shown),
+        ("standard deviation", f"at most {upper(result['largest_deviation'])} records in each cell"),
+        ("assumes", "nothing about the records"),
+    )
+    rows = tuple((one["name"], whole(len(one["cells"]))) for one in result["columns"])
+    sections: tuple[Section, ...] = (
+        Section("Privacy", facts=privacy_facts(result, _unit(result), target=requested(result))),
+        Section("Error", facts=facts, tables=(_candidates(result),)),
+        Section("Columns", tables=(Table("Columns and the number of their public cells", ("column", ">cells"), rows),)),
+        Section("Parameters", facts=parameter_facts(result["parameters"], whole_numbers=("noisy_sums", "tables"))),
+    )
+    if result["mode"] != "plan":
+        some = tuple((row["cell"], number(row["count"])) for row in result["overview"])
+        sections = (Section("Answers", tables=(Table("Some of the counts", ("cell", ">count"), some),)), *sections)
+    title = f"Private marginals of {whole(len(rows))} columns: {MODES[result['mode']]}"
+    found = headline(result, found=f"every count within {bound} of {whole(result['records'])} records, ")
+    return Report(title, found, (*sections, *learner_graph_sections(result)))
+
+
 REPORTS: dict[str, Draw] = {
+    "marginals": marginals_report,
     "cell-counts": cells_report,
     "query-release": release_report,
     "query-release-private": private_release_report,

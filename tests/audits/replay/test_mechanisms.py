@@ -22,6 +22,8 @@ EVERY = (
     M.DiscreteLaplace(2.0, sensitivity=2),
     M.DiscreteGaussian(3.0),
     M.CellCounts(cells=9, scale=4.0, branching=3, records=20),
+    M.Marginals(sizes=(2, 3), marginals=1, scale=4.0, records=20),
+    M.Marginals(sizes=(2, 3), marginals=2, scale=4.0, law="gaussian", strategy="residual"),
     M.CellCounts(cells=9, scale=2.0, strategy="optimised-thresholds"),
     M.CellCounts(cells=9, scale=4.0, records=20, law="gaussian", strategy="square-root"),
     M.Skellam(9.0),

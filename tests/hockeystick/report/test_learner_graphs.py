@@ -38,6 +38,7 @@ PLANS = {
     "kl-alarms": "kl --epsilon 2 --plan --threshold 0.2 --windows 3 --alarms 2 --method priest",
     "query-release": "release --plan --records 3000 --column age --low 0 --high 120 --sigma 0.25 --epsilon 2 "
     "--rounds 6 --vacuous",
+    "marginals": "release --plan --records 3000 --marginals 1 --column age=0:90:30 --column sex=f,m --epsilon 1",
     "cell-counts": "release --plan --records 3000 --column age --low 0 --high 120 --epsilon 1",
     "histogram": "histogram --plan --column age=0:100:10 --epsilon 1",
 }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from command_line import assert_refused
 
+import hockeystick as hs
 import hockeystick._runs.releases.release
 from hockeystick._files.release_table import read_columns
 from hockeystick.accounting import Adjacency, DurableLedger, InvalidArgumentError, PureFilter
@@ -260,3 +261,85 @@ def test_parquet_tables_have_numbers_of_all_kinds(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(arrow.table({"a": [1, 2], "b": [0.1, float("inf")]}), tmp_path / "T")
     np.testing.assert_array_equal(read_columns("--data", str(tmp_path / "T"), ["a", "b"]), [[1.0, 0.1], [2.0, np.inf]])
+
+
+# --- marginals -------------------------------------------------------------------------------------------------------
+
+CELLS = ["--marginals", "2", "--column", "age=0:90:30", "--column", "region=north,south", "--column", "sex=f,m"]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> str:
+    rng = np.random.default_rng(1)
+    age, region, sex = rng.integers(0, 100, 600), rng.choice(["north", "south", ""], 600), rng.choice(["f", "m"], 600)
+    rows = [",".join(map(str, row)) for row in zip(age, region, sex, strict=True)]
+    (tmp_path / "P.csv").write_text("age,region,sex\n" + "\n".join(rows))
+    return str(tmp_path / "P.csv")
+
+
+def test_marginals_are_the_librarys_and_write_their_files(people: str, tmp_path: Path) -> None:
+    answers, rows = tmp_path / "A.csv", tmp_path / "S.csv"
+    options = ["--simulate", "--seed", "5", "--answers", str(answers), "--synthetic", str(rows), "--rows", "40"]
+    found = result_of("--data", people, *CELLS, "--epsilon", "1", "--delta", "1e-6", *options)
+    cells: dict[str, list[object]] = {"age": [0, 30, 60, 90], "region": ["north", "south"], "sex": ["f", "m"]}
+    known = hs.release_marginals(people, cells, marginals=2, epsilon=1.0, delta=1e-6, seed=5)
+    assert found["published"]["noisy_sums"] == np.asarray(known.output).tolist()
+    assert found["error_bound_records"] == known.bound and found["epsilon"] <= 1.0 and found["mode"] == "simulation"
+    assert [one["name"] for one in found["candidates"]] == [one.name for one in known.of.choice.candidates]
+    with answers.open() as file:
+        heads, *told = list(csv.reader(file))
+    assert heads == ["column 1", "value 1", "column 2", "value 2", "count", "deviation", "within"]
+    assert len(told) == 4 * 3 + 4 * 3 + 3 * 3 and told[1][:4] == ["age", "[0, 30)", "region", "south"]
+    table = known.table("age", "region")
+    assert [float(row[4]) for row in told[:12]] == pytest.approx(table.ravel())
+    assert float(told[0][5]) == pytest.approx(known.deviation("age", "region"), rel=1e-5)
+    with rows.open() as file:
+        names, *synthetic = list(csv.reader(file))
+    assert names == ["age", "region", "sex"] and len(synthetic) == 40
+    assert {row[1] for row in synthetic} <= {"north", "south", "(other)"}
+    assert all(row[0] == "" or 0 <= int(row[0]) < 90 for row in synthetic)
+
+
+def test_missing_values_are_a_category_and_cells_cover_all_records(people: str) -> None:
+    cells: dict[str, list[object]] = {"region": ["north", "south"], "age": [0, 30, 60, 90]}
+    found = hs.release_marginals(people, cells, marginals=1, epsilon=200.0, seed=1)
+    assert found.table("region").sum() == pytest.approx(600) and found.table("region")[2] > 150
+    frame = {"region": ["north", None, "east"] * 50, "age": [float("nan"), 10.0, 90.0] * 50}
+    framed = hs.release_marginals(frame, cells, marginals=1, epsilon=200.0, seed=1)
+    assert framed.table("region").round().tolist() == [50, 0, 100]
+    assert framed.table("age").round().tolist() == [50, 0, 50, 50]
+
+
+def test_a_release_of_marginals_charges_once_and_hides_the_records(people: str, tmp_path: Path) -> None:
+    ledger, page = str(tmp_path / "L"), tmp_path / "R.html"
+    DurableLedger.create(ledger, PureFilter(1.5, adjacency=Adjacency.REPLACE_ONE))
+    found = result_of("--data", people, *CELLS, "--epsilon", "1", "--ledger", ledger, "--html", str(page))
+    assert found["mode"] == "release" and "seed" in found and page.exists()
+    refused = run("--data", people, *CELLS, "--epsilon", "1", "--ledger", ledger)
+    assert_refused(refused, "needs epsilon=1, but 0.5 is left")
+    plan = result_of("--plan", "--records", "600", *CELLS, "--epsilon", "1")
+    assert plan["error_bound"] == found["error_bound"] and "published" not in plan
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--marginals", "2", "--column", "age=0:90:30"],
+        ["--marginals", "1", "--column", "age"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--column", "age=0:90:45"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--low", "0", "--high", "90"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--sigma", "0.5"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--method", "cells"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--queries", "intervals"],
+        ["--marginals", "1", "--column", "age=0:90:30", "--output", "last"],
+        ["--column", "age", "--low", "0"],
+    ],
+)
+def test_marginals_and_queries_are_not_mixed(options: list[str]) -> None:
+    assert_refused(run("--plan", "--records", "600", "--epsilon", "1", *options))
+
+
+@pytest.mark.parametrize("cells", [[], ["a", "a"], ["a", ""], ["(other)"], [1.0, 0.0], [0.0], ["a", 1], "abc", 3])
+def test_cells_that_are_none_are_refused(cells, people: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        hs.release_marginals(people, {"age": cells}, marginals=1, epsilon=1.0)
