@@ -16,11 +16,11 @@ import csv
 import itertools
 import math
 import re
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn, TextIO, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from attrs import evolve, field, frozen
 
 from hockeystick._files.data_frames import Frame, as_frame
@@ -34,11 +34,14 @@ from hockeystick.accounting.validate import probability
 from hockeystick.learners.divergence.client_counts import LARGEST, ClientCounts
 
 Fields = tuple[Sequence[str], ...]
+Codes = npt.NDArray[np.int32]
+T = TypeVar("T")
 Table = Any
 """The path of a file, or a data frame."""
 
 _DIGITS = 4000  # the most digits of a whole number that Python parses
 _ROWS = 1 << 13  # rows that are read at once
+_CODED_ROWS = 1 << 19  # the same, where a row takes no Python object
 _PARQUET = b"PAR1"
 COUNT = "count"
 """The column with the number of records that a line stands for."""
@@ -96,9 +99,9 @@ class Records:
         times: The number of records of each line, shape (lines,); None if each is one record.
     """
 
-    clients: IntArray = field(repr=False)
-    symbols: IntArray = field(repr=False)
-    windows: IntArray = field(repr=False)
+    clients: Codes = field(repr=False)
+    symbols: Codes = field(repr=False)
+    windows: Codes = field(repr=False)
     client_count: int
     symbol_count: int
     window_names: tuple[str, ...]
@@ -141,7 +144,7 @@ class Records:
 
     def counts(self, window: int = 0) -> ClientCounts:
         """Returns all clients' counts in one window."""
-        here = self.windows == window
+        here = slice(None) if len(self.window_names) == 1 else self.windows == window
         return ClientCounts.of_records(
             self.clients[here],
             self.symbols[here],
@@ -246,34 +249,36 @@ def read_records(
         raise InvalidArgumentError("--other", other, "is not a symbol of the reference", "give one of its symbols")
     default = -1 if other is None else places[other]
     counted = COUNT not in wanted and COUNT in _columns("--clients", path)
-    symbols, numbered = array("q"), [(array("q"), dict[str, int]()) for _ in wanted[1:]]
-    times = array("q")
-    for piece in read_pieces("--clients", path, (*wanted, COUNT) if counted else wanted, numbers=int(counted)):
-        found = [places.get(text, default) for text in piece[0]]
-        if default < 0 and -1 in found:
+    rows, symbols, times = 0, list[Codes](), list[IntArray]()
+    numbered = [(list[Codes](), dict[str, int]()) for _ in wanted[1:]]
+    for piece in _coded_pieces("--clients", path, (*wanted, COUNT) if counted else wanted, numbers=int(counted)):
+        codes, texts = piece[0]
+        found = np.array([places.get(text, default) for text in texts], dtype=np.int32)[codes]
+        if default < 0 and found.min() < 0:
             raise InvalidArgumentError(
                 "--clients",
                 path,
-                f"has a symbol in record {len(symbols) + found.index(-1) + 1} that is not in the reference",
+                f"has a symbol in record {rows + int(np.argmin(found)) + 1} that is not in the reference",
                 "give --other, a public symbol that stands for all of these",
             )
         if counted:
-            times.extend(_whole_counts(path, piece[-1], len(symbols)))
-        symbols.extend(found)
-        for (numbers, known), texts in zip(numbered, piece[1 : len(wanted)], strict=True):
-            numbers.extend(known.setdefault(text, len(known)) for text in texts)
-    if not symbols or (counted and not any(times)):
+            times.append(_coded_counts(path, *piece[-1], rows))
+        symbols.append(found)
+        for (numbers, known), (codes, texts) in zip(numbered, piece[1 : len(wanted)], strict=True):
+            numbers.append(np.array([known.setdefault(text, len(known)) for text in texts], dtype=np.int32)[codes])
+        rows += len(found)
+    if not rows or (counted and not any(each.any() for each in times)):
         raise InvalidArgumentError("--clients", path, "has no records", _WAY_OUT)
     clients, client_names = _sorted(*numbered[0])
-    windows, window_names = _sorted(*numbered[1]) if len(numbered) > 1 else (np.zeros_like(clients), ("",))
+    windows, window_names = _sorted(*numbered[1]) if len(numbered) > 1 else (np.broadcast_to(np.int32(0), rows), ("",))
     records = Records(
         clients=clients,
-        symbols=np.array(symbols, dtype=np.int64),
+        symbols=np.concatenate(symbols),
         windows=windows,
         client_count=len(client_names),
         symbol_count=len(reference.symbols),
         window_names=window_names,
-        times=np.array(times, dtype=np.int64) if counted else None,
+        times=np.concatenate(times) if counted else None,
     )
     if counted:
         empty = np.flatnonzero(np.bincount(windows, weights=records.times, minlength=len(window_names)) == 0)
@@ -296,13 +301,22 @@ def _whole_counts(path: object, texts: Sequence[str], before: int) -> list[int]:
     return found
 
 
-def _sorted(numbers: array[int], known: dict[str, int]) -> tuple[IntArray, tuple[str, ...]]:
+def _coded_counts(path: object, codes: Codes, texts: Sequence[str], before: int) -> IntArray:
+    """Returns the number of records of each line, from its text as a code."""
+    try:
+        values = _whole_counts(path, texts, 0)
+    except InvalidArgumentError:  # again for the number of its line
+        values = _whole_counts(path, [texts[code] for code in codes], before)
+    return np.array(values, dtype=np.int64)[codes]
+
+
+def _sorted(numbers: list[Codes], known: dict[str, int]) -> tuple[Codes, tuple[str, ...]]:
     """Returns numbers in the order of the names, and the names; the order in the file may depend on private data."""
     whole = all(name.isascii() and name.removeprefix("-").isdigit() and len(name) < _DIGITS for name in known)
     names = tuple(sorted(known, key=(lambda name: (int(name), name)) if whole else None))
-    places = np.empty(len(names), dtype=np.int64)
+    places = np.empty(len(names), dtype=np.int32)
     places[[known[name] for name in names]] = np.arange(len(names))
-    return places[np.array(numbers, dtype=np.int64)], names
+    return places[np.concatenate(numbers)], names
 
 
 # --- files and frames ------------------------------------------------------------------------------------------------
@@ -350,6 +364,44 @@ def read_pieces(
     if isinstance(table, Frame) or _is_parquet(argument, table):
         return _arrow_pieces(argument, table, wanted, numbers, missing)
     return _csv_pieces(argument, table, wanted, missing)
+
+
+def _coded_pieces(
+    argument: str, path: Table, wanted: tuple[str, ...], *, numbers: int = 0
+) -> Iterator[tuple[tuple[Codes, Sequence[str]], ...]]:
+    """Yields the texts of the wanted columns in pieces, each as codes and the different texts that they stand for.
+
+    A column has far fewer different texts than lines, so that Parquet files take no Python object for each line.
+    """
+    table = table_of(argument, path)
+    if isinstance(table, Frame) or _is_parquet(argument, table):
+        arrow = require("pyarrow", "a Parquet file", extra="tables")
+        with contextlib.nullcontext(table.table) if isinstance(table, Frame) else _parquet(argument, table) as found:
+            yield from _batches_of(arrow, argument, table, found, wanted, numbers, _coded)
+        return
+    for piece in _csv_pieces(argument, table, wanted, missing=False):
+        coded = []
+        for texts in piece:
+            known = dict.fromkeys(texts)
+            places = {text: i for i, text in enumerate(known)}
+            coded.append((np.fromiter(map(places.__getitem__, texts), np.int32, len(texts)), list(known)))
+        yield tuple(coded)
+
+
+def _coded(argument: str, path: object, name: str, values: Any, before: int) -> tuple[Codes, Sequence[str]]:
+    """Returns a column of a batch as codes and texts; an empty field is refused."""
+    encoded = values if hasattr(values, "dictionary") else values.dictionary_encode(null_encoding="encode")
+    texts = ["" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
+    codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int32)
+    texts.append("")
+    empty = np.array([text == "" for text in texts])[codes]
+    if empty.any():
+        _refuse_empty(argument, path, name, before + int(np.argmax(empty)))
+    return codes, texts[:-1]
+
+
+def _refuse_empty(argument: str, path: object, name: str, row: int) -> NoReturn:
+    raise InvalidArgumentError(argument, path, f"has no {name!r} in record {row + 1}", "leave such records out")
 
 
 def _is_parquet(argument: str, path: str) -> bool:
@@ -453,6 +505,26 @@ def _arrow_pieces(
 def _pieces_of(
     arrow: Any, argument: str, path: str | Frame, table: Any, wanted: tuple[str, ...], numbers: int, missing: bool
 ) -> Iterator[Fields]:
+    def texts_of(argument: str, path: object, name: str, values: Any, before: int) -> Sequence[str]:
+        texts = ["" if value is None else str(value) for value in values.to_pylist()]
+        empty = None if missing else next((i for i, text in enumerate(texts) if text == ""), None)
+        if empty is not None:
+            _refuse_empty(argument, path, name, before + empty)
+        return texts
+
+    yield from _batches_of(arrow, argument, path, table, wanted, numbers, texts_of)
+
+
+def _batches_of(
+    arrow: Any,
+    argument: str,
+    path: str | Frame,
+    table: Any,
+    wanted: tuple[str, ...],
+    numbers: int,
+    read: Callable[[str, object, str, Any, int], T],
+) -> Iterator[tuple[T, ...]]:
+    """Yields what ``read`` makes of each wanted column of each batch of rows."""
     schema = table.schema if isinstance(path, Frame) else table.schema_arrow
     header = [str(each) for each in schema.names]
     for i, column in enumerate(wanted):
@@ -460,21 +532,15 @@ def _pieces_of(
         if not _readable(arrow.types, kind, number=i >= len(wanted) - numbers):
             reason = f"has a column {column!r} of the type {kind}"
             raise InvalidArgumentError(argument, path, reason, "store it as text or as whole numbers")
-    rows = 0
+    rows, size = 0, _CODED_ROWS if read is _coded else _ROWS
     try:
         if isinstance(path, Frame):
-            batches = table.select(list(wanted)).to_batches(max_chunksize=_ROWS)
+            batches = table.select(list(wanted)).to_batches(max_chunksize=size)
         else:
-            batches = table.iter_batches(batch_size=_ROWS, columns=list(wanted))
+            batches = table.iter_batches(batch_size=size, columns=list(wanted))
         for batch in batches:
-            columns = [batch.column(name) for name in wanted]
-            piece = tuple(["" if value is None else str(value) for value in values.to_pylist()] for values in columns)
-            for name, texts in zip(wanted, piece, strict=True):
-                empty = None if missing else next((i for i, text in enumerate(texts) if text == ""), None)
-                if empty is not None:
-                    reason = f"has no {name!r} in record {rows + empty + 1}"
-                    raise InvalidArgumentError(argument, path, reason, "leave such records out")
-            yield piece
+            if len(batch):
+                yield tuple(read(argument, path, name, batch.column(name), rows) for name in wanted)
             rows += len(batch)
     except HockeystickError:
         raise

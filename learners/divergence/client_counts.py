@@ -23,6 +23,7 @@ Counts = npt.NDArray[np.int64]
 LARGEST = 2**31 - 1
 """The largest count of a cell."""
 _MOST_SYMBOLS = 2**32  # the symbol of a place has 32 bits
+_MOST_PLACES = 2**62  # whose numbers are 64-bit integers
 _MOST_RECORDS = 1 << 25  # whose keys are computed in one call, some seconds
 _PIECE = 1 << 20  # records whose keys are computed at a time
 
@@ -92,10 +93,12 @@ class ClientCounts:
         k = array_length("symbol_count", symbol_count, integer("symbol_count", symbol_count, low=2))
         if client_count is not None:
             client_count = array_length("client_count", client_count, integer("client_count", client_count, low=1))
-        owners, held = _numbers("clients", clients, client_count), _numbers("symbols", symbols, k)
+        owners, held = _whole("clients", clients, client_count), _whole("symbols", symbols, k)
         if owners.shape != held.shape:
             raise InvalidDataError("symbols", held, f"has another shape than clients, {owners.shape}")
         n = (int(owners.max(initial=-1)) + 1 or 1) if client_count is None else client_count
+        if times is None and n * k <= _MOST_PLACES:
+            return cls(_counted(owners, held, n, k))
         each = np.ones(len(owners), dtype=np.int64) if times is None else _numbers("times", times, None)
         if each.shape != owners.shape:
             raise InvalidDataError("times", each, f"has another shape than clients, {owners.shape}")
@@ -214,14 +217,37 @@ def checked_cohort(value: npt.ArrayLike, clients: int) -> npt.NDArray[np.int64]:
     return found
 
 
+def _counted(
+    owners: npt.NDArray[np.integer], held: npt.NDArray[np.integer], clients: int, symbols: int
+) -> sparse.csr_array:
+    """The table of records that are given one by one, with one sorted list of places in memory."""
+    places = owners.astype(np.int64)
+    places *= symbols
+    places += held.astype(np.int64, copy=False)
+    places.sort()
+    fresh = np.ones(len(places), dtype=np.bool_)
+    np.not_equal(places[1:], places[:-1], out=fresh[1:])
+    first = np.flatnonzero(fresh)
+    places = places[first]
+    ends = np.searchsorted(places, np.arange(clients + 1) * symbols)
+    places %= symbols
+    counts = np.diff(first, append=len(owners)).astype(np.int32 if len(owners) <= LARGEST else np.int64)
+    del first
+    return sparse.csr_array((counts, places, ends), shape=(clients, symbols))
+
+
 def _numbers(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[np.int64]:
+    return _whole(name, value, below).astype(np.int64, copy=False)
+
+
+def _whole(name: str, value: npt.ArrayLike, below: int | None) -> npt.NDArray[np.integer]:
     found = as_array(name, value, data=True)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise InvalidDataError(name, found, "is not a list of whole numbers")
     if found.size and (found.min() < 0 or (below is not None and found.max() >= below)):
         most = "" if below is None else f", ..., {below - 1}"
         raise InvalidDataError(name, found, f"holds a number outside 0{most}")
-    return found.astype(np.int64)
+    return found if found.dtype.kind in "iu" else found.astype(np.int64)
 
 
 # --- keys of places --------------------------------------------------------------------------------------------------
