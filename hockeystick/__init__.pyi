@@ -36,6 +36,8 @@ from .audits.fixed_sample import audit as audit
 from .audits.replay.run import replay as replay
 from .audits.verdicts.verdict import Verdict as Verdict
 from .mechanisms.randomness.noise import SecureReleaseUnavailableError as SecureReleaseUnavailableError
+from .table_statistics import group_by as group_by
+from .table_statistics import summary as summary
 
 __all__: list[str]
 __version__: str

@@ -22,10 +22,12 @@ from .data.contribution_bounds import BoundedContribution as BoundedContribution
 from .data.contribution_bounds import BoundedHistogram as BoundedHistogram
 from .data.contribution_bounds import public_priorities as public_priorities
 from .data.group_privacy import ForGroups as ForGroups
+from .data.kept_rows import KeptRows as KeptRows
 from .data.record_samplers import FixedBatches as FixedBatches
 from .data.record_samplers import PoissonSample as PoissonSample
 from .data.record_samplers import SampleWithoutReplacement as SampleWithoutReplacement
 from .data.record_samplers import TruncatedPoissonSample as TruncatedPoissonSample
+from .data.row_moments import RowMoments as RowMoments
 from .data.subsampled_sum import Subsampled as Subsampled
 from .data.user_level import BoundedOwners as BoundedOwners
 from .data.user_level import UserClippedSum as UserClippedSum
@@ -66,6 +68,7 @@ from .randomness.noise import ReleaseNoise as ReleaseNoise
 from .randomness.noise import SecureReleaseUnavailableError as SecureReleaseUnavailableError
 from .randomness.noise import SimulationNoise as SimulationNoise
 from .selection.exponential import ExponentialMechanism as ExponentialMechanism
+from .selection.grid_quantiles import GridQuantiles as GridQuantiles
 from .selection.noisy_max import NoisyMax as NoisyMax
 from .selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
 from .selection.top_k import TopK as TopK

@@ -26,6 +26,7 @@ from hockeystick._cli.commands.catalogue import catalogue_command
 from hockeystick._cli.commands.completion import completion_command
 from hockeystick._cli.commands.demo import demo_command
 from hockeystick._cli.commands.graph import graph_command
+from hockeystick._cli.commands.group_by import group_by_command
 from hockeystick._cli.commands.histogram import histogram_command
 from hockeystick._cli.commands.kl import kl_command
 from hockeystick._cli.commands.ledger import ledger_command
@@ -33,6 +34,7 @@ from hockeystick._cli.commands.release import release_command
 from hockeystick._cli.commands.replay import replay_command
 from hockeystick._cli.commands.report import report_command
 from hockeystick._cli.commands.search import search_command
+from hockeystick._cli.commands.summary import summary_command
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
 from hockeystick._cli.learners.lazy import run
 
@@ -186,6 +188,7 @@ for _command in (
     completion_command,
     demo_command,
     graph_command,
+    group_by_command,
     histogram_command,
     kl_command,
     ledger_command,
@@ -194,6 +197,7 @@ for _command in (
     report_command,
     run,
     search_command,
+    summary_command,
 ):
     cli.add_command(_command)
 

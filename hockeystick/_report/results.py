@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick._report.commands import distribution, experts, federated, kl, lazy, release, smoothed
+from hockeystick._report.commands import distribution, experts, federated, kl, lazy, release, smoothed, tables
 from hockeystick._report.commands.account import account_report, graph_report
 from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
@@ -180,6 +180,7 @@ _LEARNERS = (
     kl.REPORTS,
     release.REPORTS,
     smoothed.REPORTS,
+    tables.REPORTS,
 )
 # The learner's name selects the report of a learner's result, the command any other.
 _REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}
