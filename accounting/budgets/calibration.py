@@ -28,6 +28,8 @@ from hockeystick.accounting.numerics import crossings
 
 _FAR = 60.0  # |ln(cost/target)| is cut off here: far enough to lead a search
 _CLOSE = 3e-5  # a part of ε: by more the two inversions do not differ
+_FLAT = 0.5  # ε/δ below which ε changes so much more than δ that it leads a search nowhere
+_LIKE_ONE = 0.99  # δ from which δ leads a search nowhere either
 _STEP = math.log(8.0)
 _PATIENCE = 2  # inversions that may be refused
 _LITTLE = 2.0**27  # of work, some 0.2 s, for an inversion that leads
@@ -81,8 +83,20 @@ class EpsilonDelta:
     epsilon: float = field(converter=_epsilon)
     delta: float = field(default=0.0, converter=_delta)
 
+    @property
+    def flat(self) -> bool:
+        """Whether ``epsilon`` is far below ``delta``, so that δ leads a search to it and ε does not."""
+        return self.epsilon < _FLAT * self.delta and self.delta < _LIKE_ONE
+
     def excess(self, event: PrivacyEvent, method: str | None = None) -> float:
-        """Returns ln(certified ε / ``epsilon``), ε at ``delta``; > 0 where missed. Unlike δ it doesn't end at 1."""
+        """Returns ln(certified ε / ``epsilon``), ε at ``delta``; > 0 where missed. Unlike δ it doesn't end at 1.
+
+        Where ``epsilon`` is far below ``delta``, ε falls to 0 within a hair's breadth of the answer, and δ is compared.
+        """
+        if method is None and self.flat:
+            found = _log_ratio(best_bound.delta(event, self.epsilon).upper, self.delta)
+            near = -_CLOSE < found <= 0.0 and best_bound.delta(event, 0.0).upper > self.delta
+            return 1e-15 if near and best_bound.epsilon(event, self.delta).upper > self.epsilon else found
         found = _log_ratio(best_bound.epsilon(event, self.delta, method=method).upper, self.epsilon)
         near = -_CLOSE < found <= 0.0 < self.delta and method is None
         if near and best_bound.delta(event, self.epsilon).upper > self.delta:
@@ -253,9 +267,17 @@ class Search:
         found = -math.inf
         for way in (*ways[self.first :], *ways[: self.first]):
             if found <= 0.0:
+                if found > -math.inf and self._is_below(way, found):
+                    continue
                 light = self.target.excess(coarsened(way)) if found > -math.inf else math.inf
                 found = max(found, light if light <= 0.0 else self.target.excess(way))
         return found
+
+    def _is_below(self, way: PrivacyEvent, least: float) -> bool:
+        """Whether a cheap bound shows that a direction has no larger excess than ``least``."""
+        with contextlib.suppress(HockeystickError):
+            return self.target.excess(way, "rdp") <= least
+        return False
 
     def _event(self, value: float) -> PrivacyEvent:
         return event_of(self.build(int(value) if self.integer else value))
@@ -358,13 +380,15 @@ class Search:
             ends[met] = value
             if len(ends) == 2 and not self._apart(ends[True], ends[False]):
                 break
-            if before is not None and abs(x - before[0]) > 0.1 * width:
+            apart = abs(x - before[0]) if before is not None else math.inf
+            if before is not None and apart > 0.1 * width:
                 secant = (found - before[1]) / (x - before[0])
                 slope = secant if secant * slope > 0.0 else slope
             before = (x, found)
             step = min(abs(found / slope), _STEP)
+            room = 0.02 if before is None else min(0.02, 0.1 * apart)
             ahead = -towards if met else towards
-            following = x + ahead * (step + max(0.25 * width, 0.02 * step))
+            following = x + ahead * (step + max(0.25 * width, room * step))
             if len(ends) == 2 and not min(ends.values()) < math.exp(following) < max(ends.values()):
                 following = 0.5 * (math.log(ends[True]) + math.log(ends[False]))
             if self._admissible(math.exp(following)) == value:
@@ -461,14 +485,17 @@ def event_of(built: object, argument: str = "build") -> PrivacyEvent:
 def _stand_in(target: Target) -> Target:
     """The target of Rényi bounds instead: near the answer they say nothing of rates, as their δ(0) is about 1."""
     if isinstance(target, Advantage):
-        mu = 2 * float(special.ndtri((1 + target.advantage) / 2))
+        mu = math.sqrt(8.0) * float(special.erfinv(target.advantage))
     elif isinstance(target, TruePositiveRate):
         mu = float(special.ndtri(target.true_positive_rate) - special.ndtri(target.false_positive_rate))
+    elif isinstance(target, EpsilonDelta) and target.flat:
+        mu = math.sqrt(8.0) * float(special.erfinv(target.delta))
     else:
         return target
     # Gaussian noise of that shift just meets the target; so it does this one.
     delta = min(1e-5, 0.01 * math.exp(gaussian_profile.log_delta(mu, 0.0)))
-    return EpsilonDelta(gaussian_profile.epsilon(mu, delta), delta)
+    epsilon = gaussian_profile.epsilon(mu, delta) if delta > 0.0 else math.inf
+    return EpsilonDelta(epsilon, delta) if epsilon < math.inf else target
 
 
 def _by_inversion(target: Target, way: PrivacyEvent) -> float:
@@ -478,6 +505,8 @@ def _by_inversion(target: Target, way: PrivacyEvent) -> float:
       NumericalError: it would take more, or the target is of another kind.
     """
     aside = way.failure_delta()
+    if isinstance(target, EpsilonDelta) and target.flat:
+        return _log_ratio(contour_integral.delta(way, target.epsilon, work=_LITTLE)[1] + aside, target.delta)
     if isinstance(target, EpsilonDelta) and target.delta > aside:
         return _log_ratio(contour_integral.epsilon(way, target.delta - aside, work=_LITTLE), target.epsilon)
     if isinstance(target, Advantage):
@@ -492,7 +521,7 @@ def _by_estimate(target: Target, way: PrivacyEvent) -> float:
       NumericalError: the target is of another kind.
     """
     aside = way.failure_delta()
-    if isinstance(target, EpsilonDelta) and target.delta > aside:
+    if isinstance(target, EpsilonDelta) and target.delta > aside and not target.flat:
         spare = target.delta - aside
         with contextlib.suppress(HockeystickError, ArithmeticError, ValueError):
             if cut_loss.is_better(way, None, spare):

@@ -139,6 +139,7 @@ _SAMPLINGS = {
 }
 
 
+_MOST_DELTA = 0.99  # of a calibration
 _BY_EPOCHS = ("allocation", "allocation-fixed", "shuffle")
 
 
@@ -409,10 +410,11 @@ class DPSGD:
         """Returns the least noise multiplier with which the training is (``epsilon``, ``delta``)-DP.
 
         Raises:
-          InvalidArgumentError: ``epsilon`` is not > 0, or ``delta`` not in (0, 1): Gaussian noise has no finite ε at 0.
+          InvalidArgumentError: ``epsilon`` is not > 0, or ``delta`` not in (0, 0.99]: Gaussian noise has no finite ε at
+            0, and a larger δ than 0.99 promises next to nothing, while its noise takes long to find.
         """
-        target = EpsilonDelta(epsilon, validate.probability("delta", delta, open=True))
-        return calibrate(self.guarantee, target)
+        number = validate.real("delta", delta, low=0.0, high=_MOST_DELTA, low_open=True)
+        return calibrate(self.guarantee, EpsilonDelta(epsilon, number))
 
     def standard_deviation(self, noise_multiplier: float) -> float:
         """Returns the standard deviation of the noise on the sum of a batch: noise multiplier × clip, rounded up.

@@ -28,7 +28,7 @@ from hockeystick.audits.fixed_sample import audit
 from hockeystick.audits.neighbours.domains import Domain
 from hockeystick.audits.neighbours.journal import Journal
 from hockeystick.audits.neighbours.pairs import NeighbourPair
-from hockeystick.audits.neighbours.search import Progress, SearchPlan, SearchResult
+from hockeystick.audits.neighbours.search import MOST_SEARCHED, Progress, SearchPlan, SearchResult
 from hockeystick.audits.targets.calling import child_seed, known_seed
 from hockeystick.audits.verdicts.pairs import short_text
 from hockeystick.audits.verdicts.verdict import Verdict
@@ -113,8 +113,8 @@ def audit_with_search(
     Args:
       target, domain, claim, adjacency, group, samples_per_pair, rounds, exceptions_as_output, timeout: as in
         :func:`hockeystick.audits.neighbours.search.search_neighbours`.
-      search_samples: number of outputs that the search draws from each data set.
-      samples: number of outputs that the audit of each finalist draws from each data set.
+      search_samples: number of outputs that the search draws from each data set, at most 10^9.
+      samples: number of outputs that the audit of each finalist draws from each data set, at most 10^9.
       finalists: number of pairs to audit. Each has an equal share of 1 - confidence.
       confidence: confidence level of all verdicts together, in (0.5, 1).
       rng: a seed, or a generator that draws one; default: a fresh seed.
@@ -144,7 +144,7 @@ def audit_with_search(
         raise InvalidArgumentError("options", sorted(refused), "are set by the search", "leave them out")
     count = integer("finalists", finalists, low=1)
     confidence = real("confidence", confidence, low=0.5, high=1.0, low_open=True, high_open=True)
-    samples = integer("samples", samples, low=MINIMUM_SAMPLES)
+    samples = integer("samples", samples, low=MINIMUM_SAMPLES, high=MOST_SEARCHED)
     plan = SearchPlan.checked(
         target,
         domain,

@@ -56,6 +56,10 @@ from hockeystick.audits.targets.calling import (
 )
 
 _LEVEL = 0.1  # of each of the two bounds in a score
+MOST_SEARCHED = 10**9
+"""The most outputs of each data set: a target that takes a microsecond each is called for half an hour."""
+
+_MOST_ROUNDS = 10**4
 _FLOOR = -1e3  # score of an event that was never seen
 
 _SAMPLES, _PROPOSALS = 0, 1  # purposes of the derived seeds; searched audits have another
@@ -140,9 +144,10 @@ def search_neighbours(
       domain: the data sets; see :mod:`hockeystick.audits.neighbours.domains`. Every pair is checked to be neighbouring.
       claim: the claim to refute, for this neighbouring relation and group size.
       adjacency, group: the neighbouring relation, and the number of records that may differ.
-      samples: largest number of outputs from *each* data set, over all pairs together.
+      samples: largest number of outputs from *each* data set, over all pairs together; at most 10^9.
       samples_per_pair: number of these outputs for the first rating of a pair; at least 20.
-      rounds: number of rounds of new pairs; from the second round on, most are changed copies of the best.
+      rounds: number of rounds of new pairs, at most 10^4; from the second round on, most are changed copies of the
+        best.
       rng: a seed, or a generator that draws one; default: a fresh seed.
       exceptions_as_output: as in :func:`hockeystick.audits.audit`. By default, a pair on which the target raises is
         set aside.
@@ -234,9 +239,9 @@ class SearchPlan:
             claim=claim,
             adjacency=adjacency,
             group=known_group(adjacency, group),
-            budget=integer("samples", samples, low=first),
+            budget=integer("samples", samples, low=first, high=MOST_SEARCHED),
             first=first,
-            rounds=integer("rounds", rounds, low=1),
+            rounds=integer("rounds", rounds, low=1, high=_MOST_ROUNDS),
         )
 
     def digest(self, *more: object) -> str:

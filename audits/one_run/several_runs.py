@@ -20,6 +20,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
+from attrs import frozen
 from scipy import signal
 
 from hockeystick.accounting.arrays import FloatArray
@@ -31,6 +32,8 @@ _NEAR = 8  # points of a curve that are tried singly
 _CERTAIN = 1e-9  # 1 - tail below which the tail counts as 1
 _DIRECT = 40_000  # values of a convolution that are summed directly
 _LONGEST = 4_000_000  # values of a convolution
+_NOTHING = 1e-200  # mass at an end of a law that is left out of sums, and counted as an error
+_FEW_KNOTS, _MANY = 64, 1000  # knots for more guesses than this, of single points, by which plans are compared
 
 
 def runs_tail(correct: int, runs: int, guesses: int, canaries: int, points: Points, *, curve: bool = True) -> float:
@@ -86,7 +89,7 @@ def _survival(guesses: int, canaries: int, points: Points, curve: bool) -> tuple
         return 1.0 if k <= 0 else _least_point(guesses - k, guesses, canaries, points)
 
     first = _last(lambda k: quick(k) >= 1.0 - _CERTAIN, 0, guesses + 1)
-    survival = _read(quick, first, guesses, _KNOTS)
+    survival = _read(quick, first, guesses, _KNOTS if curve or guesses <= _MANY else _FEW_KNOTS)
     if curve and len(points) > 1:
         whole = _read(lambda k: points_tail(guesses - k, guesses, canaries, points), first, guesses, _CURVES)
         survival = np.minimum(survival, whole)
@@ -123,16 +126,40 @@ def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 def _repeated(masses: FloatArray, runs: int) -> tuple[FloatArray, float]:
     """Returns the masses of the sum of ``runs`` variables, and a bound on the error of any sum of them."""
-    total: FloatArray | None = None
-    power, error, done = masses, 0.0, 0.0
+    total: _Law | None = None
+    power, length = _Law.of(masses), runs * (len(masses) - 1) + 1
     while True:
         if runs & 1:
-            total, done = (power, error) if total is None else _product(total, power, done + error)
+            total = power if total is None else total.plus(power)
         runs >>= 1
         if not runs:
             assert total is not None
-            return total, done
-        power, error = _product(power, power, 2.0 * error)
+            return np.pad(total.masses, (total.start, length - total.start - len(total.masses))), total.error
+        power = power.plus(power)
+
+
+@frozen(eq=False)
+class _Law:
+    """A law of a sum: the masses from ``start`` on, and a bound on the error of any sum of them, or of none."""
+
+    start: int
+    masses: FloatArray
+    error: float
+
+    @classmethod
+    def of(cls, masses: FloatArray, start: int = 0, error: float = 0.0) -> _Law:
+        """Returns a law without the ends that hold next to nothing, which are most of a sum of many."""
+        low = int(np.searchsorted(np.cumsum(masses), _NOTHING))
+        high = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), _NOTHING))
+        if high - low < 1:
+            return cls(start, masses, error)
+        left_out = 2 * _NOTHING if high - low < len(masses) else 0.0
+        return cls(start + low, masses[low:high], error + left_out)
+
+    def plus(self, other: _Law) -> _Law:
+        """Returns the law of the sum with an independent variable."""
+        masses, error = _product(self.masses, other.masses, self.error + other.error)
+        return self.of(masses, self.start + other.start, error)
 
 
 def _product(a: FloatArray, b: FloatArray, error: float) -> tuple[FloatArray, float]:

@@ -42,6 +42,8 @@ from hockeystick.mechanisms.release import AnyLedger
 Adversary = Callable[[int, FloatArray], npt.ArrayLike]
 """A function from a round and the weights of all runs before it, shape (runs, K), to the contexts, shape (runs,)."""
 
+_MOST_ROUNDS = 2**20  # of a simulation, one after another: a minute
+
 
 def most_disagreement(learner: OnlineDistribution) -> Adversary:
     """Returns an adversary that chooses the context with the largest weighted mean of KL(candidate || mixture).
@@ -78,7 +80,7 @@ def simulate_adaptively(
         rng: The generator of all randomness.
         runs: The number of runs, >= 1.
         adversary: Chooses contexts.
-        rounds: The number of rounds, the horizon by default.
+        rounds: The number of rounds, at most 2^20; the horizon by default.
 
     Raises:
         InvalidArgumentError: an argument outside its domain, or contexts that do not exist.
@@ -247,7 +249,7 @@ def _sequential(
     group: int = 1,
 ) -> Runs:
     source, count = arguments.generator(rng), arguments.run_count(runs)
-    length = integer("rounds", learner.horizon if rounds is None else rounds, low=1)
+    length = integer("rounds", learner.horizon if rounds is None else rounds, low=1, high=_MOST_ROUNDS)
     if adversary is None and len(learner.channels) != 1:
         raise InvalidArgumentError("adversary", None, "is missing for several contexts", "give one")
     experts = learner.experts

@@ -15,12 +15,14 @@ from scipy import special
 from spies import spied
 
 import hockeystick as hs
-from hockeystick import accounting, events, learners, mechanisms
+from hockeystick import accounting, audits, events, learners, mechanisms
 from hockeystick.accounting import InvalidArgumentError, NumericalError
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.events.noise import integer_noise
 from hockeystick.accounting.graph.parts import nodes
 from hockeystick.accounting.losses import dominating_pairs, integer_noise_tables
+from hockeystick.audits.one_run import several_runs
+from hockeystick.learners.distribution import LabelTable
 from hockeystick.learners.divergence import AssumedCounts, Harmonic, Smoothed
 from hockeystick.learners.federated import UniformLosses
 from hockeystick.learners.lazy import Box
@@ -96,6 +98,27 @@ def test_no_search_where_the_least_noise_will_do(monkeypatch):
     assert mechanisms.Skellam.calibrated(epsilon=100.0, delta=1e-6).variance == 1e-9
     assert mechanisms.SkellamShares.calibrated(epsilon=100.0, delta=1e-5, survivors=1).share_variance == 1e-9
     assert not calls
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-100, 1e-5), (1e-20, 0.3), (1e-6, 1e-5), (1e-310, 1e-12)])
+def test_a_target_that_is_hardly_above_0_takes_few_evaluations(epsilon, delta):
+    """There ε falls from far above the target to 0 within a hair's breadth: bisections took minutes."""
+    found = accounting.calibrate(lambda sigma: events.Gaussian(sigma).at(2.0), (epsilon, delta))
+    least = 1.0 / (math.sqrt(2.0) * mpmath.erfinv(delta))  # δ(0) = erf(μ/√8) for a shift of μ = 2/σ
+    assert found.evaluations <= 15
+    assert least * (1 - 1e-9) <= found.value * (1 + 2 * epsilon / delta) and found.value <= least * (1 + 2e-6)
+
+
+@pytest.mark.statistical
+def test_dp_sgd_is_calibrated_to_any_epsilon_in_few_evaluations(monkeypatch):
+    """A guarantee's event has one branch, for which the quick inversions that lead a search were left out."""
+    run = accounting.DPSGD(records=200, batch=10, epochs=2)
+    for epsilon in (1e-100, 1e-6, 1.0, 1e4):
+        calls = spied(monkeypatch, best_bound, "_methods")
+        found = run.calibrated(epsilon, 1e-5)
+        assert found.evaluations <= 7 and len(calls) <= 60
+        event, less = found.event, run.guarantee(found.value * (1 - 1e-5)).event
+        assert hs.delta(event, epsilon).upper <= 1e-5 < hs.delta(less, epsilon, bracket=True).lower
 
 
 def test_choices_of_many_candidates_are_calibrated_in_few_steps(monkeypatch):
@@ -224,6 +247,34 @@ def test_wide_cells_of_a_loss_are_cut_into_a_bounded_number_of_pieces(monkeypatc
 def test_losses_beyond_whole_numbers_of_a_grid_are_refused(scale):
     with pytest.raises(NumericalError, match="too large for a grid"):
         events.DiscreteLaplace(scale).loss_law(1e-3, True)
+
+
+# --- audits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("asked", "most"), [("samples", 10**9), ("rounds", 10**4)])
+def test_no_search_of_more_than_can_be_drawn_is_begun(asked, most):
+    def target(data, rng):
+        raise AssertionError("drawn")
+
+    domain = audits.FiniteRecords(values=range(3))
+    for call in (audits.search_neighbours, audits.audit_with_search):
+        with pytest.raises(InvalidArgumentError, match=f"^{asked}="):
+            call(target, domain, hs.Claim(1.0), adjacency=hs.Adjacency.ADD_OR_REMOVE_ONE, **{asked: most + 1})
+
+
+def test_a_plan_for_very_many_small_runs_sums_few_masses(monkeypatch):
+    """The sum of 60,000 guesses has a law of 60,001 masses, nearly all of which hold nothing."""
+    sizes = []
+    product = several_runs._product
+    monkeypatch.setattr(several_runs, "_product", lambda a, b, e: sizes.append(len(a) * len(b)) or product(a, b, e))
+    several_runs._tail_of_all.cache_clear()
+    plan = audits.OneRunPlan.of(hs.Claim.gdp(1.0, delta=1e-5), 1, runs=60_000, confidence=0.95)
+    assert sizes and sum(sizes) < 3e8
+    # One canary a run: guesses are right with probability at most δ + (1 − δ)·e^ε/(1 + e^ε), best at ε = 0.
+    at_0 = float(special.ndtr(0.5))
+    assert special.bdtrc(plan.needed - 1, 60_000, at_0) <= 0.05 * (1 + 1e-6)
+    assert special.bdtrc(plan.needed - 400, 60_000, at_0) > 0.05
 
 
 # --- arrays as large as an argument ----------------------------------------------------------------------------------
@@ -358,6 +409,13 @@ def test_the_counts_of_a_rise_are_checked(rule, bad):
 def test_a_target_that_leaves_the_floats_is_refused(call):
     with pytest.raises(InvalidArgumentError, match=r"^(epsilon|delta)="):
         call()
+
+
+@pytest.mark.parametrize("rounds", [2**20 + 1, 2**53])
+def test_no_simulation_of_more_rounds_than_end_is_begun(rounds):
+    learner = learners.OnlineDistribution.build(LabelTable([[0.9, 0.1], [0.1, 0.9]]), rounds=2**21, epsilon=2.0)
+    with pytest.raises(InvalidArgumentError, match="^rounds="):
+        learners.InteractiveDistribution(learner).simulate(1, np.random.default_rng(1), 1, rounds=rounds)
 
 
 def test_a_net_is_not_planned_if_every_choice_is_vacuous(monkeypatch):

@@ -250,9 +250,11 @@ def _as_poisson(event: RandomAllocation) -> PrivacyEvent:
 def _with_allocations(event: PrivacyEvent, change: Callable[[RandomAllocation], PrivacyEvent]) -> PrivacyEvent:
     """The event with the allocations in it changed; ``event`` itself where it has none."""
     if isinstance(event, Composed):
-        return compose(*((_with_allocations(part, change), count) for part, count in event.parts))
-    if isinstance(event, Parallel):
-        return parallel(*(_with_allocations(branch, change) for branch in event.branches))
+        parts = tuple((_with_allocations(part, change), count) for part, count in event.parts)
+        return event if parts == event.parts else compose(*parts)
+    if isinstance(event, Parallel):  # also of one branch, as in guarantees
+        branches = tuple(_with_allocations(branch, change) for branch in event.branches)
+        return event if branches == event.branches else parallel(*branches)
     return change(event) if isinstance(event, RandomAllocation) and event.chosen < event.steps else event
 
 
