@@ -3,12 +3,15 @@
 A number that is the same in all outputs of a data set, and another one on the other, has no noise. Two numbers that
 vary while their difference is one number on each data set have the same noise.
 
-Outputs that are one number each are fitted with noise of one scale s around two centres that are a distance D apart:
-the medians of both data sets, and the mean distance from them. The fit is accepted if
+Outputs of one number, or of a few such as the counts of a histogram, are fitted with noise of one scale s around two
+centres that are a distance D apart: the medians of both data sets, and the mean distance from them. Of several numbers
+D is the sum of their distances for Laplace noise and the root of the sum of squares for Gaussian noise, of those that
+differ by more than four standard errors. The fit is accepted if
 
  * on each data set, and on both together, the largest difference of the distribution functions is at most 1.1/sqrt(n),
    which noise of that law exceeds somewhere with a probability of 4 to 7 % (cf. Lilliefors 1967);
- * the mean distances from the medians differ by at most four standard errors.
+ * the mean distances from the medians differ by at most four standard errors;
+ * the noise of no two numbers of an output is correlated by more than five standard errors.
 
 Under a claim of (epsilon, 0) Laplace noise of scale D/epsilon is enough, and under a claim with delta > 0 at all points
 Gaussian noise of standard deviation D/mu, where mu is the largest that all points allow. The hint is the ratio of s to
@@ -34,6 +37,7 @@ _MANY = 500  # fewer fit many laws, and the hint says how few they are
 _MOST = 1 << 17
 _FARTHEST = 1.1  # difference of the distribution functions, in 1/sqrt(n)
 _ERRORS = 4.0
+_CORRELATED = 5.0  # standard errors
 _LARGEST = 50.0  # mu
 
 _HALF = 0.03  # from 1/2, within which noise is called half
@@ -52,28 +56,37 @@ def noise_hint(tables: tuple[Table, Table], layouts: tuple[Layout, ...], claim: 
     values = _numbers(tables, layouts)
     if values is None:
         return ""
-    centres = [float(np.median(side)) for side in values]
+    centres = [np.median(side, axis=0) for side in values]
     rest = [side - centre for side, centre in zip(values, centres, strict=True)]
-    spreads, distance = [float(np.abs(side).mean()) for side in rest], abs(centres[0] - centres[1])
-    spread, n = (spreads[0] + spreads[1]) / 2, len(rest[0])
-    if not (spread > 0 and distance > 0 and math.isfinite(spread + distance)):
-        return ""
+    spreads, n, width = [float(np.abs(side).mean()) for side in rest], *rest[0].shape
     pure = any(delta == 0 for _, delta in claim.points)
     # Standard deviation of a distance from the median, and of the median, both in mean distances.
     deviation, median = (1.0, 1.0) if pure else (math.sqrt(math.pi / 2 - 1), math.pi / 2)
-    if abs(spreads[0] - spreads[1]) > _ERRORS * deviation * spread * math.sqrt(2 / n):
+    spread = (spreads[0] + spreads[1]) / 2
+    gaps = np.abs(centres[0] - centres[1])
+    if width > 1:
+        gaps[gaps <= _ERRORS * median * spread * math.sqrt(2 / n)] = 0.0
+    distance = float(gaps.sum() if pure else np.linalg.norm(gaps))
+    if not (spread > 0 and distance > 0 and math.isfinite(spread + distance)):
+        return ""
+    if abs(spreads[0] - spreads[1]) > _ERRORS * deviation * spread * math.sqrt(2 / (n * width)):
         return ""
     law = _laplace_distribution if pure else special.ndtr
     scale = spread if pure else spread * math.sqrt(math.pi / 2)
-    if any(_difference(law(np.sort(part) / scale)) > 1 for part in (*rest, np.concatenate(rest))):
+    if any(_difference(law(np.sort(part, axis=None) / scale)) > 1 for part in (*rest, np.concatenate(rest))):
+        return ""
+    if width > 1 and _is_correlated(np.concatenate(rest)):
         return ""
     needed = distance / _reach(claim, pure) if _reach(claim, pure) > 0 else math.inf
-    ratio = scale / needed
-    error = math.hypot(deviation / math.sqrt(2 * n), median * spread / distance * math.sqrt(2 / n))
+    ratio, moved = scale / needed, int(np.count_nonzero(gaps))
+    gap_error = median * spread * math.sqrt(2 * (moved if pure else 1) / n)
+    error = math.hypot(deviation / math.sqrt(2 * n * width), gap_error / distance)
     if not 0 < ratio * math.exp(_ERRORS * error) < 1:
         return ""
     name = f"Laplace noise of scale {scale:.3g}" if pure else f"Gaussian noise of standard deviation {scale:.3g}"
     few = f"as far as {n} outputs of each data set tell, " if n < _MANY else ""
+    if width > 1:
+        name += f" on each of {width} numbers, of which {moved} {'differs' if moved == 1 else 'differ'},"
     return (
         f"{few}the outputs look like {name} around centres {distance:.3g} apart, as if the noise were {_times(ratio)} "
         f"what the claim needs or the sensitivity {_times(1 / ratio)} what was assumed"
@@ -84,6 +97,12 @@ def _laplace_distribution(x: FloatArray) -> FloatArray:
     """Returns P[X <= x] of Laplace noise of scale 1."""
     tail = np.exp(-np.abs(x)) / 2
     return np.where(x < 0, tail, 1 - tail)
+
+
+def _is_correlated(rest: FloatArray) -> bool:
+    """Returns whether numbers of an output have noise in common; rest: (outputs, numbers)."""
+    found = np.corrcoef(rest, rowvar=False)
+    return not np.abs(found[~np.eye(len(found), dtype=bool)]).max() <= _CORRELATED / math.sqrt(len(rest))
 
 
 def _missing(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> str:
@@ -114,19 +133,19 @@ def _missing(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> str:
 
 
 def _numbers(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> tuple[FloatArray, FloatArray] | None:
-    """Returns the outputs of both data sets, if each is one float, alone or beside the target's own statistics."""
+    """Returns the outputs of both data sets, shape (outputs, numbers), if they are floats.
+
+    Beside statistics of the target's own, the output itself counts.
+    """
     if len(layouts) != 1 or any(not isinstance(table.codes, int) or 0 not in table.blocks for table in tables):
         return None
-    kinds, slot = layouts[0].kinds, 0
+    kinds, slots = layouts[0].kinds, list(range(len(layouts[0].kinds)))
     if layouts[0].names(VALUE):
-        found = [i for i in range(len(kinds)) if layouts[0].slot(i) == f"output.{VALUE}"]
-        slot = found[0] if found else -1
-    elif len(kinds) != 1:
+        slots = [i for i in slots if layouts[0].slot(i) == f"output.{VALUE}"][:1]
+    if not 0 < len(slots) <= _FEW_NUMBERS or any(kinds[slot] == "i" for slot in slots):
         return None
-    if slot < 0 or kinds[slot] == "i":
-        return None
-    size = min(_MOST, *(len(table.blocks[0]) for table in tables))
-    sides = tables[0].blocks[0][:size, slot], tables[1].blocks[0][:size, slot]
+    size = min(_MOST // len(slots), *(len(table.blocks[0]) for table in tables))
+    sides = tables[0].blocks[0][:size][:, slots], tables[1].blocks[0][:size][:, slots]
     known = size >= _LEAST and all(np.isfinite(side).all() for side in sides)
     return sides if known else None
 

@@ -26,6 +26,22 @@ def normal(scale: float, sensitivity: float = 1.0) -> Law:
     return lambda d, rng, n: sensitivity * d + rng.normal(scale=scale, size=n)
 
 
+def votes(noise: Callable[[float], Law]) -> Law:
+    """Six counts with noise for a vote that is added; on the other data set a vote goes from one count to another."""
+
+    def law(d: float, rng: np.random.Generator, n: int) -> Any:
+        still = np.array([3.0, 0.0, 7.0, 7.0, 1.0, 2.0]) + d * np.array([0.0, 1.0, 0.0, 0.0, -1.0, 0.0])
+        return still + np.stack([noise(1.0)(0.0, rng, n) for _ in range(6)], axis=1)
+
+    return law
+
+
+def shared(d: float, rng: np.random.Generator, n: int) -> Any:
+    """Two counts whose noise has a part in common."""
+    part = rng.normal(scale=0.5, size=(n, 3))
+    return np.stack([d + part[:, 0] + part[:, 2], -d + part[:, 1] + part[:, 2]], axis=1)
+
+
 def hint(law: Law, claim: Claim, runs: int, seed: int = 1) -> str:
     rng, book = np.random.default_rng(seed), Codebook()
     first, second = (read(law(d, rng, runs), runs, book, vectorised=True) for d in (0.0, 1.0))
@@ -42,6 +58,9 @@ def hint(law: Law, claim: Claim, runs: int, seed: int = 1) -> str:
         (normal(0.5), CURVE, 2000, "noise were half what the claim needs or the sensitivity twice"),
         (normal(0.9), CURVE, 20_000, "noise were 0.9 times"),
         (normal(0.5 / 0.268), POINT, 20_000, "noise were half"),
+        (votes(laplace), PURE, 4000, "on each of 6 numbers, of which 2 differ, around centres"),
+        (votes(laplace), PURE, 4000, "noise were half what the claim needs or the sensitivity twice"),
+        (votes(normal), CURVE, 4000, "noise were 0.7"),
     ],
 )
 def test_smaller_noise_or_a_larger_sensitivity_is_told(law: Law, claim: Claim, runs: int, words: str) -> None:
@@ -76,7 +95,7 @@ def _near(found: str, words: str) -> bool:
         (lambda d, rng, n: np.round(d + rng.laplace(scale=0.5, size=n)), PURE),
         (lambda d, rng, n: d + rng.integers(-3, 4, n), PURE),
         (lambda d, rng, n: np.where(rng.random(n) < 0.1 * d, 50.0, rng.laplace(scale=0.5, size=n)), PURE),
-        (lambda d, rng, n: d + rng.laplace(scale=0.5, size=(n, 2)), PURE),
+        (shared, CURVE),
     ],
 )
 def test_other_outputs_give_no_hint(law: Law, claim: Claim) -> None:
