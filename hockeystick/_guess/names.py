@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from lazy_loader import attach_stub
+
+on_first_use: list[Callable[[Any], Any]] = []
+"""Changes of public functions and classes on their first use, by layers above this one."""
 
 _ROOT = Path(__file__).parents[1]
 _NAMES = re.compile(r"^(?:from \S+ import|   ) (\w+) as \1,?$", re.MULTILINE)
@@ -70,14 +74,19 @@ _SYNONYMS = {
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Returns the ``__getattr__``, ``__dir__`` and ``__all__`` of a package whose stub lists its names.
 
-    It is ``lazy_loader.attach_stub`` whose ``AttributeError`` says what may have been meant.
+    It is ``lazy_loader.attach_stub`` whose ``AttributeError`` says what may have been meant. Each name passes through
+    ``on_first_use``.
     """
     load, listed, names = attach_stub(package, file)
 
     def get(name: str) -> Any:
         if name not in names:
             raise unknown(package, name)
-        return load(name)
+        found = load(name)
+        for change in on_first_use:
+            found = change(found)
+        vars(sys.modules[package])[name] = found
+        return found
 
     return get, listed, names
 
