@@ -29,6 +29,7 @@ T = TypeVar("T")
 MARK = "_has_typed_errors"
 """The attribute of functions and classes that have the handler."""
 
+_TWIN = "_with_typed_errors"  # of a bare function
 _OURS = "hockeystick."
 _FAULTS = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
 _ENTRIES = 100  # of a list that are compared
@@ -50,10 +51,11 @@ def typed(what: T) -> T:
     if not str(getattr(what, "__module__", "")).startswith(_OURS):
         return what
     if isinstance(what, types.FunctionType) and not hasattr(what, MARK):
-        found = _handled(what)
+        found = vars(what).get(_TWIN) or _handled(what)
+        setattr(what, _TWIN, found)  # whoever has the bare function, and makes it public too, gets the same
         module = sys.modules[what.__module__]
-        if vars(module).get(what.__name__) is what:  # pickles look there
-            setattr(module, what.__name__, found)
+        if vars(module).get(found.__name__) is what:  # pickles look there
+            setattr(module, found.__name__, found)
         return found  # type: ignore[return-value]
     if isinstance(what, type) and not issubclass(what, BaseException):
         for cls in what.__mro__:
@@ -92,7 +94,8 @@ def _handled(function: types.FunctionType) -> types.FunctionType:
 
     found = types.FunctionType(called.__code__, function.__globals__, closure=called.__closure__)
     setattr(found, MARK, True)
-    return functools.update_wrapper(found, function)
+    functools.update_wrapper(found, function)
+    return found
 
 
 def _refusal(
@@ -154,7 +157,7 @@ def _fits(value: object, hint: object) -> bool:
         return True
     if getattr(kind, "_is_protocol", False) and kind.__module__ not in ("collections.abc", "typing"):
         return all(hasattr(value, name) for name in vars(kind) if not name.startswith("_"))
-    if issubclass(kind, Number) and kind is not complex or kind in (int, float):
+    if issubclass(kind, Number) or kind in (int, float):
         return isinstance(value, (Number, Decimal, np.generic)) or isinstance(value, np.ndarray) and not value.ndim
     if kind is np.ndarray:
         return _is_like_an_array(value)

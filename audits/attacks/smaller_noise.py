@@ -101,8 +101,8 @@ def _laplace_distribution(x: FloatArray) -> FloatArray:
 
 def _is_correlated(rest: FloatArray) -> bool:
     """Returns whether numbers of an output have noise in common; rest: (outputs, numbers)."""
-    found = np.corrcoef(rest, rowvar=False)
-    return not np.abs(found[~np.eye(len(found), dtype=bool)]).max() <= _CORRELATED / math.sqrt(len(rest))
+    found = np.asarray(np.corrcoef(rest, rowvar=False))
+    return not np.abs(np.triu(found, 1)).max() <= _CORRELATED / math.sqrt(len(rest))
 
 
 def _missing(tables: tuple[Table, Table], layouts: tuple[Layout, ...]) -> str:

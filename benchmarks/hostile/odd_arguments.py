@@ -75,7 +75,7 @@ def calls(source: str) -> Iterator[tuple[str, str, list[tuple[str | None, str]]]
     with contextlib.suppress(SyntaxError):
         for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and not any(isinstance(one, ast.Starred) for one in node.args):
-                given = [(None, ast.unparse(one)) for one in node.args]
+                given: list[tuple[str | None, str]] = [(None, ast.unparse(one)) for one in node.args]
                 given += [(one.arg, ast.unparse(one.value)) for one in node.keywords if one.arg is not None]
                 if len(given) == len(node.args) + len(node.keywords):
                     yield ast.unparse(node), ast.unparse(node.func), given
