@@ -28,7 +28,7 @@ def group_by(
     epsilon: float,
     delta: float = 0.0,
     mean: Bounds | None = None,
-    sum: Bounds | None = None,  # noqa: A002  # the name that data frames have for it
+    sum: Bounds | None = None,  # the name that data frames have for it
     variance: Bounds | None = None,
     person: str | None = None,
     rows: int = 1,
