@@ -26,7 +26,6 @@ from hockeystick._cli.commands.catalogue import catalogue_command
 from hockeystick._cli.commands.completion import completion_command
 from hockeystick._cli.commands.demo import demo_command
 from hockeystick._cli.commands.graph import graph_command
-from hockeystick._cli.commands.group_by import group_by_command
 from hockeystick._cli.commands.histogram import histogram_command
 from hockeystick._cli.commands.kl import kl_command
 from hockeystick._cli.commands.ledger import ledger_command
@@ -34,9 +33,10 @@ from hockeystick._cli.commands.release import release_command
 from hockeystick._cli.commands.replay import replay_command
 from hockeystick._cli.commands.report import report_command
 from hockeystick._cli.commands.search import search_command
-from hockeystick._cli.commands.summary import summary_command
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
 from hockeystick._cli.learners.lazy import run
+from hockeystick._cli.tables.group_by import group_by_command
+from hockeystick._cli.tables.summary import summary_command
 
 COULD_NOT_RUN = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it

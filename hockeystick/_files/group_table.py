@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick._files.missing_values import MISSING, MissingRule
-from hockeystick._files.release_table import number_of
+from hockeystick._files.release_table import numbers_of
 from hockeystick._files.symbol_tables import Table, read_pieces, table_of
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
@@ -74,7 +74,7 @@ def read_rows(
     for piece in read_pieces(argument, source, names, numbers=len(numeric), missing=True):
         for kept, part in zip(texts, (*piece[first : first + len(by)], *piece[:first]), strict=True):
             kept += part
-        found = np.array([[number_of(text) for text in part] for part in piece[first + len(by) :]], dtype=float)
+        found = np.array([numbers_of(part) for part in piece[first + len(by) :]], dtype=float)
         pieces.append(found.reshape(len(numeric), -1).T if numeric else np.zeros((len(piece[0]), 0)))
     numbers = np.concatenate(pieces) if pieces else np.zeros((0, len(numeric)))
     return _kept(argument, source, texts, numbers, len(by), bool(person), missing)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from hockeystick._files.release_table import number_of
+from hockeystick._files.release_table import numbers_of
 from hockeystick.accounting import InvalidArgumentError
 
 MISSING = "(missing)"
@@ -22,7 +22,7 @@ MISSING = "(missing)"
 
 @frozen
 class MissingRule:
-    """What happens to a row that lacks a value.
+    """The rule for rows that lack a value.
 
     Attributes:
         kind: "drop" leaves the row out; "category" puts it in a group of its own, if a key is missing, and leaves it
@@ -44,7 +44,7 @@ class MissingRule:
         for kind in ("drop", "category", "refuse"):
             if text == kind:
                 return cls(kind)  # type: ignore[arg-type]
-        number = number_of(text)
+        number = float(numbers_of([text])[0])
         if not math.isfinite(number):
             remedy = "give drop, category, refuse, or the number that replaces missing ones"
             raise InvalidArgumentError(argument, text, "is not a rule for missing values", remedy)

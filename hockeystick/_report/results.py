@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hockeystick._report.commands import distribution, experts, federated, kl, lazy, release, smoothed, tables
+from hockeystick._report.commands import distribution, experts, federated, kl, lazy, release, smoothed
 from hockeystick._report.commands.account import account_report, graph_report
 from hockeystick._report.commands.audit import audit_report
 from hockeystick._report.commands.calibrate import calibrate_report
@@ -31,6 +31,7 @@ from hockeystick._report.commands.sequential import sequential_report
 from hockeystick._report.forms.terminal import TerminalReport
 from hockeystick._report.parts.content import Report
 from hockeystick._report.parts.learner_sections import Draw
+from hockeystick._report.tables import statistics
 from hockeystick._runs.guarantee_entries import Step, graph_content, guarantee_content
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
@@ -180,7 +181,7 @@ _LEARNERS = (
     kl.REPORTS,
     release.REPORTS,
     smoothed.REPORTS,
-    tables.REPORTS,
+    statistics.REPORTS,
 )
 # The learner's name selects the report of a learner's result, the command any other.
 _REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}

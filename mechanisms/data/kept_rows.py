@@ -120,7 +120,7 @@ def _numbered(name: str, value: ArrayLike) -> tuple[list[int | str | bytes], Int
 
 
 def _least_groups(who: IntArray, cell: IntArray, ranks: Words, most: int) -> NDArray[np.bool_]:
-    """Which rows are in one of their person's ``most`` groups of least rank."""
+    """A mask of the rows in one of their person's ``most`` groups of least rank."""
     order = np.lexsort((cell, ranks, who))
     person, group = who[order], cell[order]
     fresh = (np.diff(person, prepend=-1) != 0) | (np.diff(group, prepend=-1) != 0)

@@ -118,7 +118,7 @@ class RowMoments:
 
     @property
     def unit(self) -> float:
-        """What one unit of a sum stands for."""
+        """The value that one unit of a sum has: the larger bound, or the distance of the bounds."""
         low, high = self.bounds
         return max(abs(low), abs(high)) if self.kind == "sum" else high - low
 

@@ -272,6 +272,14 @@ def _mechanisms() -> dict[str, Row]:
             {name: [[0, 1], [1, 2], [0, 0]] for name in VALUE},
         ),
         "CellCounts": Row(lambda: M.CellCounts(cells=4, scale=2.0), {name: [1, 2, 0, 1] for name in VALUE}),
+        "GridQuantiles": Row(
+            lambda: M.GridQuantiles.calibrated(grid=[0.0, 1.0, 2.0], levels=[0.5], epsilon=1.0),
+            {name: [0.5, 1.5, 2.0] for name in VALUE},
+        ),
+        "KeptRows": Row(lambda: M.KeptRows(1), {"persons": ["a", "b", "a"], "where": [0, 1, 2]}),
+        "RowMoments": Row(
+            lambda: M.RowMoments("mean", 0.0, 1.0), {"values": [0.5, 0.25], "where": [0, 1]}, {"groups": 2}
+        ),
         "PartitionSelection": Row(
             lambda: M.PartitionSelection.calibrated(epsilon=1.0, delta=1e-3),
             {name: [1, 2, 0, 1] for name in (*VALUE, "persons")},

@@ -84,7 +84,7 @@ TARGETS = {"epsilon": 1.0, "delta": 1e-5, "sensitivity": 1.0, "entries": 2, "ans
 TARGETS |= {"threshold": 1.0, "k": 2, "categories": 3, "steps": 4, "rise": 1, "fall": 0, "participations": 1}
 TARGETS |= {"separation": 1, "normaliser": 0.0, "rounds": 16, "experts": 3, "clients": 2, "cells": 4, "sizes": (2, 3)}
 TARGETS |= {"marginals": 1}
-TARGETS |= {"partitions": 2}
+TARGETS |= {"partitions": 2, "grid": [0.0, 1.0, 2.0], "levels": [0.5]}
 
 
 # Skellam noise takes seconds to calibrate, by the code that the discrete Gaussian's goes through as well.

@@ -21,6 +21,7 @@ from hockeystick.mechanisms import (
     ForGroups,
     Gaussian,
     GaussianAboveThreshold,
+    GridQuantiles,
     HadamardResponse,
     HybridTree,
     Laplace,
@@ -117,6 +118,10 @@ CATALOGUE: list[tuple[AuditableMechanism, AuditableMechanism]] = [
     (
         Marginals(sizes=(2, 3), marginals=2, scale=4.0, law="gaussian", strategy="residual"),
         Marginals(sizes=(2, 3), marginals=2, scale=2.0, law="gaussian", strategy="residual"),
+    ),
+    (
+        GridQuantiles(grid=(0.0, 1.0, 2.0), levels=(0.5, 0.5), scale=3.0),
+        GridQuantiles(grid=(0.0, 1.0, 2.0), levels=(0.5, 0.5), scale=1.2),
     ),
     (UnaryEncoding.symmetric(1.0, categories=4), UnaryEncoding.symmetric(2.0, categories=4)),
     (HadamardResponse(1.0, categories=5), HadamardResponse(2.0, categories=5)),

@@ -30,8 +30,10 @@ from hockeystick.mechanisms import (
     ClippedVectorSum,
     FixedBatches,
     Gaussian,
+    KeptRows,
     Laplace,
     PoissonSample,
+    RowMoments,
     SampleWithoutReplacement,
     Subsampled,
     TruncatedPoissonSample,
@@ -118,6 +120,12 @@ def partition_counts(records: Any, bound: BoundedHistogram) -> FloatArray:
     return np.asarray(bound(records[:, 0], records[:, 1]), dtype=np.float64)
 
 
+def shares_by_group(records: Any, rule: KeptRows | None, moments: RowMoments) -> FloatArray:
+    """Returns the shares of kept records that are rows (person, group, value), added up by group."""
+    kept = records if rule is None else records[rule(records[:, 0], records[:, 1])]
+    return moments(kept[:, 2], kept[:, 1], groups=2).ravel()
+
+
 # --- the cases -------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +134,7 @@ def bounded_cases() -> Iterator[Case]:
     yield from _clipped_numbers()
     yield from _clipped_rows()
     yield from _contributions()
+    yield from _kept_rows()
     yield from _users()
     yield from _samples()
     yield from _batches()
@@ -211,6 +220,19 @@ def _contributions() -> Iterator[Case]:
     )
     single = Noisy(counts, Gaussian(2.0, sensitivity=1.0))
     yield _case("bounded-histogram-gaussian[one partition charged]", single, (nobody, somebody), 64_000)
+
+
+def _kept_rows() -> Iterator[Case]:
+    """Yields cases of sums of shares by group, of the rows that are kept of one person and her replacement."""
+    rule, mean = KeptRows(2), RowMoments("mean", 0.0, 100.0)
+    first, other = (np.array([[1, place, value]] * 4) for place, value in ((0, 100), (1, 0)))
+    l2 = float(rule.stability(Adjacency.REPLACE_ONE)["records", "l2"])
+    sums, everything = (partial(shares_by_group, rule=one, moments=mean) for one in (rule, None))
+    noise = Gaussian(3.0, sensitivity=l2)
+    yield _case("kept-rows-gaussian", Noisy(sums, noise), (first, other))
+    yield _case("kept-rows-gaussian[no rule]", Noisy(everything, noise), (first, other), 4_000)
+    root = Gaussian(3.0, sensitivity=2.0)
+    yield _case("kept-rows-gaussian[the root of the rows charged]", Noisy(sums, root), (first, other), 32_000)
 
 
 OWNERS = (("Ann", "Bob"), ("Ann",), ("Ann",), ("Bob",), ("Ann", "Cyd"))

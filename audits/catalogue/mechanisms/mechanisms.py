@@ -29,6 +29,7 @@ from hockeystick.mechanisms import (
     ForGroups,
     Gaussian,
     GaussianAboveThreshold,
+    GridQuantiles,
     HadamardResponse,
     HybridTree,
     Laplace,
@@ -177,6 +178,16 @@ def _tight_law(mechanism: Any) -> Any:
 def _counted() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     """Yields mechanisms for counts of a table with mutants of the same kind that have less noise."""
     half = "half the scale"
+    yield (
+        "partition-selection-optimal",
+        PartitionSelection(rule=OptimalRule(0.5, 1e-9), partitions=2),
+        [("twice the epsilon of a key", PartitionSelection(rule=OptimalRule(1.0, 1e-16), partitions=2), 4_000)],
+    )
+    yield (
+        "partition-selection-threshold",
+        PartitionSelection(rule=ThresholdRule("gaussian", 3.0, 24), partitions=2),
+        [(half, PartitionSelection(rule=ThresholdRule("gaussian", 1.5, 24), partitions=2), 2_000)],
+    )
     optimised = CellCounts(cells=40, scale=2.0, records=20, strategy="optimised-thresholds")
     added = CellCounts(cells=40, scale=1.0, records=20, strategy="optimised-thresholds")
     yield "cell-counts-optimised", optimised, [("charged of one more record", added, 4_000)]
@@ -193,6 +204,8 @@ def _counted() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     )
     residuals = Marginals(sizes=(2, 2), marginals=2, scale=6.0, law="gaussian", strategy="residual", records=20)
     yield "marginals-residual", residuals, [(half, evolve(residuals, scale=3.0), 8_000)]
+    quantile = GridQuantiles(grid=(0.0, 1.0, 2.0), levels=(0.5,), scale=2.0, adjacency=Adjacency.REPLACE_ONE)
+    yield "grid-quantiles", quantile, [(half, evolve(quantile, scale=0.5), 16_000)]
 
 
 def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
@@ -221,16 +234,6 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         "cell-counts",
         CellCounts(cells=9, scale=4.0, branching=3, records=20),
         [("one level charged of two", CellCounts(cells=9, scale=2.0, branching=3, records=20), 4_000)],
-    )
-    yield (
-        "partition-selection-optimal",
-        PartitionSelection(rule=OptimalRule(0.5, 1e-9), partitions=2),
-        [("twice the epsilon of a key", PartitionSelection(rule=OptimalRule(1.0, 1e-16), partitions=2), 4_000)],
-    )
-    yield (
-        "partition-selection-threshold",
-        PartitionSelection(rule=ThresholdRule("gaussian", 3.0, 24), partitions=2),
-        [(half, PartitionSelection(rule=ThresholdRule("gaussian", 1.5, 24), partitions=2), 2_000)],
     )
     yield from _counted()
     yield "skellam", Skellam(8.0), [("half the variance", Skellam(4.0), 16_000)]

@@ -27,6 +27,7 @@ from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, Simulat
 from hockeystick.mechanisms.release import charged
 
 _MOST_KEYS = 1_000_000
+_MOST_OF_DELTA = 1.0 - 2.0**-20  # for keys: what is left covers the rounding of a composition
 _SEPARATOR = "\x1f"  # between the columns of a key, where it is hashed
 
 
@@ -109,7 +110,7 @@ class GroupBy:
                 reason = f"are too many for private keys: at most {MOST_PARTITIONS}"
                 raise InvalidArgumentError("groups", most, reason, "give --most-groups")
             selection = PartitionSelection.calibrated(
-                epsilon=part * epsilon, delta=delta, partitions=most, adjacency=adjacency
+                epsilon=part * epsilon, delta=delta * _MOST_OF_DELTA, partitions=most, adjacency=adjacency
             )
             rest = (1.0 - part) * epsilon, 0.0
         noise = MomentNoise.calibrated(asked, epsilon=rest[0], delta=rest[1], rows=rows, adjacency=adjacency)
@@ -218,7 +219,7 @@ class GroupBy:
 def _public(keys: Sequence[Key], columns: int) -> tuple[Key, ...]:
     found = tuple(tuple(key) for key in keys)
     if not found or len(found) > _MOST_KEYS:
-        raise InvalidArgumentError("--keys", len(found), "are no keys, or too many", f"give 1 to {_MOST_KEYS}")
+        raise InvalidArgumentError("--keys", len(found), "is not a number of keys", f"give 1 to {_MOST_KEYS}")
     if any(len(key) != columns for key in found):
         raise InvalidArgumentError("--keys", columns, "has a key with another number of columns", "give all of --by")
     other = (OTHER,) * columns
@@ -230,7 +231,7 @@ def _public(keys: Sequence[Key], columns: int) -> tuple[Key, ...]:
 
 @frozen(kw_only=True, eq=False)
 class GroupedAnswers:
-    """What a release says.
+    """The shown groups of a release and their answers.
 
     Attributes:
         of: The plan.
@@ -246,7 +247,7 @@ class GroupedAnswers:
     answers: dict[str, tuple[FloatArray, FloatArray, FloatArray]]
 
     def table(self) -> tuple[list[str], list[list[Any]]]:
-        """Returns the names of the columns, and a row for each answer of each group: estimate, and ends of its interval.
+        """Returns the names of the columns, and rows: a group, an answer, its estimate, and the ends of its interval.
 
         What is not known is None.
         """

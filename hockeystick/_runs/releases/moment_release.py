@@ -11,7 +11,7 @@ from attrs import frozen
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, PrivacyEvent
 from hockeystick.accounting.arrays import FloatArray, IntArray
-from hockeystick.mechanisms.data.moment_intervals import moment_intervals
+from hockeystick.mechanisms.data.noisy_quotients import moment_intervals
 from hockeystick.mechanisms.data.row_moments import RowMoments
 from hockeystick.mechanisms.numbers.gaussian import Gaussian
 from hockeystick.mechanisms.numbers.laplace import Laplace

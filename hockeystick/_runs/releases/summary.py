@@ -69,7 +69,9 @@ class QuantilePlan:
     ) -> QuantilePlan:
         """Returns the plan of the mechanism with the smaller bound; both bounds hold for all data."""
         edges = np.linspace(low, high, integer("cells", cells, low=2, high=2**16) + 1)
-        chosen = GridQuantiles.calibrated(grid=edges, levels=np.array(levels), epsilon=epsilon, records=rows)
+        chosen = GridQuantiles.calibrated(
+            grid=edges, levels=np.array(levels), epsilon=epsilon, records=rows, adjacency=adjacency
+        )
         # Counts of cells whose total is not public move by as many records as come and go.
         times = rows if records is not None or adjacency is not Adjacency.REPLACE_ONE else 2 * rows
         counted = choose_counts(
@@ -274,7 +276,7 @@ def read_column(data: Table, column: str, person: str | None, missing: MissingRu
 
 @frozen(kw_only=True, eq=False)
 class SummaryAnswers:
-    """What a release says: for each answer its name, the estimate, and the ends of its interval, if it has one."""
+    """The answers of a release: for each its name, the estimate, and the ends of its interval, if it has one."""
 
     of: Summary
     answers: tuple[Answer, ...]

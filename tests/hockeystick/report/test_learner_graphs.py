@@ -40,6 +40,8 @@ PLANS = {
     "--rounds 6 --vacuous",
     "marginals": "release --plan --records 3000 --marginals 1 --column age=0:90:30 --column sex=f,m --epsilon 1",
     "cell-counts": "release --plan --records 3000 --column age --low 0 --high 120 --epsilon 1",
+    "group-by": "group-by --plan --by town --keys private --mean age=0:120 --epsilon 1 --delta 1e-6",
+    "summary": "summary --plan --column age=0:120 --quantiles 0.5 --epsilon 1",
     "histogram": "histogram --plan --column age=0:100:10 --epsilon 1",
 }
 SLOW = ("lazy-convex", "kl-dist")

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hockeystick._cli.commands.group_by import (
+from hockeystick._cli.frame.destinations import output_file, result_files, write
+from hockeystick._cli.frame.ending import conclude, working
+from hockeystick._cli.frame.option_types import Count, FileName
+from hockeystick._cli.frame.shared_options import SHARE, Given, flag, option, picked, refuse
+from hockeystick._cli.tables.group_by import (
     check_run,
     run_options,
     table_csv,
     unit_options,
     warn_unsaved,
 )
-from hockeystick._cli.frame.destinations import output_file, result_files, write
-from hockeystick._cli.frame.ending import conclude, working
-from hockeystick._cli.frame.option_types import Count, FileName
-from hockeystick._cli.frame.shared_options import SHARE, Given, flag, option, picked, refuse
 
 if TYPE_CHECKING:
     from hockeystick._runs.releases.summary import Summary
@@ -130,10 +130,10 @@ def _plan(given: Given, records: int | None) -> Summary:
 
 
 def _levels(text: str | None) -> list[float]:
-    from hockeystick._files.release_table import number_of
+    from hockeystick._files.release_table import numbers_of
     from hockeystick.accounting import InvalidArgumentError
 
-    found = [] if text is None else [number_of(part) for part in text.split(",")]
+    found = [] if text is None else numbers_of(text.split(",")).tolist()
     if any(not 0.0 <= level <= 1.0 for level in found):
         raise InvalidArgumentError("--quantiles", text, "holds one that is not in [0, 1]", "give 0.25,0.5,0.75")
     return found

@@ -1,0 +1,1 @@
+"""Commands for statistics of a table: by group, and of one column."""

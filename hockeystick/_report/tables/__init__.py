@@ -1,0 +1,1 @@
+"""Reports on statistics of a table."""
