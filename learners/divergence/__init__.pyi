@@ -3,7 +3,6 @@ from .count_logarithms import AssumedCounts as AssumedCounts
 from .count_logarithms import Harmonic as Harmonic
 from .count_logarithms import Smoothed as Smoothed
 from .distributed import DistributedKL as DistributedKL
-from .distributed import NoisyCounts as NoisyCounts
 from .drift.alarms import AlarmSession as AlarmSession
 from .drift.alarms import DriftAlarms as DriftAlarms
 from .drift.drift_watch import DriftWatch as DriftWatch
@@ -24,6 +23,7 @@ from .local_baselines import LocalKL as LocalKL
 from .local_baselines import RandomizedKL as RandomizedKL
 from .local_baselines import TrustedHistogram as TrustedHistogram
 from .made_up_populations import LabelledRecords as LabelledRecords
+from .noisy_estimates import NoisyCounts as NoisyCounts
 from .over_a_network import KLClient as KLClient
 from .over_a_network import kl_plan as kl_plan
 from .over_a_network import kl_server as kl_server

@@ -34,7 +34,7 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, items, one_of, probability, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.graph import record_graph
-from hockeystick.learners.divergence.noisy_estimates import estimates, terms
+from hockeystick.learners.divergence.noisy_estimates import Bits, NoisyCounts, terms
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import DiscreteGaussianShares, PolyaShares, SkellamShares
 from hockeystick.mechanisms.contract.arguments import generator, run_count
@@ -66,50 +66,6 @@ def _average(value: object) -> QueryAverage:
 
 def _group(value: object) -> int:
     return integer("group", value, low=1, high=10**6)
-
-
-@frozen(kw_only=True)
-class Bits:
-    """The communication of one run, in bits for each client that is asked.
-
-    Attributes:
-        down: The bits of the different symbols that it is asked for.
-        up: The bits of one residue for each of them.
-        residues: The number of residues that it sends.
-    """
-
-    down: int
-    up: int
-    residues: int
-
-
-@frozen(kw_only=True)
-class NoisyCounts:
-    """The published noisy counts of a cohort, from which estimates are post-processing; see :class:`DistributedKL`.
-
-    Attributes:
-        counts: Sums over the clients that answered, in records, shape (u,).
-        deviations: The standard deviations of their noise, shape (u,), with the shares of the clients that answered.
-        simulated: Whether the noise was simulated, so that it is not a release.
-        average: The public plan with the cohorts and records of the clients that answered.
-        bits: The communication of each client of the first cohort.
-    """
-
-    counts: FloatArray = field(repr=False, eq=False)
-    deviations: FloatArray = field(repr=False, eq=False)
-    simulated: bool
-    average: QueryAverage = field(repr=False)
-    bits: Bits
-
-    @property
-    def deviation(self) -> float:
-        """The largest standard deviation of the noise on a count."""
-        return float(self.deviations.max())
-
-    def estimate(self, multiplier: float = 0.0, *, floor: float | None = None, debias: bool = False) -> float:
-        """Returns λ·U − V for any multiplier; see :func:`estimates`."""
-        spread = self.deviations if debias else 0.0
-        return float(estimates(self.average, self.counts, multiplier, deviation=spread, floor=floor))
 
 
 @frozen(kw_only=True)

@@ -24,8 +24,9 @@ from hockeystick.accounting.validate import MOST, array, real
 from hockeystick.learners.common import arguments
 from hockeystick.learners.divergence import sensitivity
 from hockeystick.learners.divergence.client_counts import ClientCounts
-from hockeystick.learners.divergence.distributed import Bits, DistributedKL, Law, NoisyCounts, Shares
+from hockeystick.learners.divergence.distributed import DistributedKL, Law, Shares
 from hockeystick.learners.divergence.graph import record_graph
+from hockeystick.learners.divergence.noisy_estimates import Bits, NoisyCounts
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import RandomizedResponse
 from hockeystick.mechanisms.contract.arguments import generator, run_count, zeros

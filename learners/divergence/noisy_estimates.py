@@ -1,9 +1,10 @@
-"""Estimates of KL(Pi || P) from published noisy counts: post-processing, which costs nothing."""
+"""Published noisy counts, and estimates of KL(Pi || P) from them: post-processing, which costs nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from attrs import field, frozen
 from scipy.special import digamma
 
 from hockeystick.accounting import InvalidDataError
@@ -13,6 +14,50 @@ from hockeystick.learners.divergence.count_logarithms import Harmonic, Smoothed
 from hockeystick.learners.divergence.query_average import QueryAverage
 
 _SURE = 5.0  # the bias of a noisy frequency is corrected if it is this many standard deviations above 0
+
+
+@frozen(kw_only=True)
+class Bits:
+    """The communication of one run, in bits for each client that is asked.
+
+    Attributes:
+        down: The bits of the different symbols that it is asked for.
+        up: The bits of one residue for each of them.
+        residues: The number of residues that it sends.
+    """
+
+    down: int
+    up: int
+    residues: int
+
+
+@frozen(kw_only=True)
+class NoisyCounts:
+    """The published noisy counts of a cohort, from which estimates are post-processing. See ``DistributedKL``.
+
+    Attributes:
+        counts: Sums over the clients that answered, in records, shape (u,).
+        deviations: The standard deviations of their noise, shape (u,), with the shares of the clients that answered.
+        simulated: Whether the noise was simulated, so that it is not a release.
+        average: The public plan with the cohorts and records of the clients that answered.
+        bits: The communication of each client of the first cohort.
+    """
+
+    counts: FloatArray = field(repr=False, eq=False)
+    deviations: FloatArray = field(repr=False, eq=False)
+    simulated: bool
+    average: QueryAverage = field(repr=False)
+    bits: Bits
+
+    @property
+    def deviation(self) -> float:
+        """The largest standard deviation of the noise on a count."""
+        return float(self.deviations.max())
+
+    def estimate(self, multiplier: float = 0.0, *, floor: float | None = None, debias: bool = False) -> float:
+        """Returns λ·U − V for any multiplier; see :func:`estimates`."""
+        spread = self.deviations if debias else 0.0
+        return float(estimates(self.average, self.counts, multiplier, deviation=spread, floor=floor))
 
 
 def estimates(
@@ -26,8 +71,7 @@ def estimates(
     """Returns λ·U − V of published noisy counts, shape (...) for counts of shape (..., u).
 
     Frequencies are clamped from below, because noise can make counts negative: by default to that of a count of zero,
-    or
-    of half a record without smoothing.
+    or of half a record without smoothing.
 
     Args:
         average: The public plan as it was answered (``QueryAverage.answered_by``); N is for the clients that answered.

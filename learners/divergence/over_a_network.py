@@ -17,7 +17,8 @@ from attrs import field, frozen
 from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.validate import integer
-from hockeystick.learners.divergence.distributed import DistributedKL, NoisyCounts
+from hockeystick.learners.divergence.distributed import DistributedKL
+from hockeystick.learners.divergence.noisy_estimates import NoisyCounts
 from hockeystick.learners.network.protocol import State, seed_or_noise, substream
 from hockeystick.mechanisms import PairwiseSum, SumClient
 from hockeystick.mechanisms.distributed.pairwise.sum_server import Post, SumOutcome, conduct_sum

@@ -18,10 +18,10 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.distributed import DistributedKL
-from hockeystick.learners.divergence.distributed import NoisyCounts as CountSums
 from hockeystick.learners.divergence.drift.cell_terms import Term
 from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
 from hockeystick.learners.divergence.drift.report_noise import ReportCounts
+from hockeystick.learners.divergence.noisy_estimates import NoisyCounts as CountSums
 from hockeystick.mechanisms import CellCounts, DiscreteLaplace, PolyaShares
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged

@@ -17,8 +17,9 @@ from hockeystick.accounting.arrays import FloatArray, IntArray
 from hockeystick.learners.divergence import variance
 from hockeystick.learners.divergence.client_counts import ClientCounts
 from hockeystick.learners.divergence.count_logarithms import CountLogarithm, Harmonic, Smoothed
-from hockeystick.learners.divergence.distributed import DistributedKL, Law, NoisyCounts
+from hockeystick.learners.divergence.distributed import DistributedKL, Law
 from hockeystick.learners.divergence.local_baselines import LocalKL, RandomizedKL, Reports, TrustedHistogram
+from hockeystick.learners.divergence.noisy_estimates import NoisyCounts
 from hockeystick.learners.divergence.public_coins import CohortMode
 from hockeystick.learners.divergence.query_average import QueryAverage
 from hockeystick.mechanisms import SkellamShares
