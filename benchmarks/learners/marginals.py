@@ -113,8 +113,13 @@ def main() -> None:
     """Prints the tables, and writes them into the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--peers", help="results of benchmarks/learners/marginals_peers.py")
+    parser.add_argument("--table", help="write the made-up table for the peers")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    if given.table:
+        heads = ",".join(f"c{i}" for i in range(len(SIZES)))
+        np.savetxt(given.table, people(), fmt="%d", delimiter=",", header=heads, comments="")
+        return
     page = PAGE.read_text(encoding="utf-8")
     written = "Written by `python -m benchmarks.learners.marginals --write`."
     table = markdown(("marginals", *(name for _, _, name in KINDS)), deviations())
@@ -123,7 +128,7 @@ def main() -> None:
     if given.peers:
         content = json.loads(Path(given.peers).read_text(encoding="utf-8"))
         rows = []
-        for epsilon in (0.1, 1.0, 10.0):
+        for epsilon in sorted({one["epsilon"] for one in content["results"]}):
             rows += ours(epsilon, 1e-6)
             for one in content["results"]:
                 if one["epsilon"] == epsilon:

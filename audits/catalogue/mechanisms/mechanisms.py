@@ -199,8 +199,8 @@ def _counted() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
     )
     yield (
         "marginals",
-        Marginals(sizes=(2, 3), marginals=1, scale=8.0, records=20),
-        [("one marginal charged of two", Marginals(sizes=(2, 3), marginals=1, scale=4.0, records=20), 4_000)],
+        Marginals(sizes=(2, 3), marginals=1, scale=4.0, records=20),
+        [("one marginal charged of two", Marginals(sizes=(2, 3), marginals=1, scale=2.0, records=20), 8_000)],
     )
     residuals = Marginals(sizes=(2, 2), marginals=2, scale=6.0, law="gaussian", strategy="residual", records=20)
     yield "marginals-residual", residuals, [(half, evolve(residuals, scale=3.0), 8_000)]
