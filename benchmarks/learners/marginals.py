@@ -117,8 +117,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     if given.table:
-        heads = ",".join(f"c{i}" for i in range(len(SIZES)))
-        np.savetxt(given.table, people(), fmt="%d", delimiter=",", header=heads, comments="")
+        names = ",".join(f"c{i}" for i in range(len(SIZES)))
+        np.savetxt(given.table, people(), fmt="%d", delimiter=",", header=names, comments="")
         return
     page = PAGE.read_text(encoding="utf-8")
     written = "Written by `python -m benchmarks.learners.marginals --write`."
@@ -127,7 +127,7 @@ def main() -> None:
     print(table)
     if given.peers:
         content = json.loads(Path(given.peers).read_text(encoding="utf-8"))
-        rows = []
+        rows: list[tuple[str, ...]] = []
         for epsilon in sorted({one["epsilon"] for one in content["results"]}):
             rows += ours(epsilon, 1e-6)
             for one in content["results"]:

@@ -18,8 +18,8 @@ import time
 from importlib import metadata
 
 import numpy as np
-import pandas as pd
-from snsynth import Synthesizer
+import pandas as pd  # type: ignore[import-untyped]
+from snsynth import Synthesizer  # type: ignore[import-not-found]
 
 EPSILONS, RUNS, DELTA = (1.0,), 2, 1e-6
 
