@@ -1,4 +1,4 @@
-"""Runs the tests of the tier *deep*, file by file: more cases of what the tier *statistical* tests in every change.
+"""Runs the tests of the tier *deep*, file by file: more cases of what the other tiers test in every change.
 
     python -m benchmarks.deep_tests [--only PATTERN] [--processes N] [--work FOLDER]
 
@@ -17,13 +17,14 @@ from pathlib import Path
 from benchmarks.frame import ROOT, WORK, command, digest
 
 PARTS = ("hockeystick", "accounting", "mechanisms", "learners", "audits")
+FOLDERS = (*PARTS, "benchmarks")
 WORDS = ("mark.deep", "each_third", "deep_examples", "diagonal")  # the mark, and the helpers that set it
-PACKAGE = (*PARTS, "tests/helpers", "tests/conftest.py")
+PACKAGE = (*FOLDERS, "tests/helpers", "tests/conftest.py")
 
 
 def files(only: str = "") -> list[str]:
     """Returns the paths, from the root, of test files that name the tier's mark."""
-    found = [path for part in PARTS for path in sorted((ROOT / "tests" / part).rglob("test_*.py"))]
+    found = [path for part in FOLDERS for path in sorted((ROOT / "tests" / part).rglob("test_*.py"))]
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in found}
     named = [name for name, text in texts.items() if any(word in text for word in WORDS)]
     return [name for name in named if fnmatch.fnmatch(name, f"*{only}*")]

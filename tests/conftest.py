@@ -22,8 +22,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 pytest_plugins = ["pytester"]  # runs pytest on small projects of its own, for the tests of our plugin
 
 # The same examples in every run, and no time limit for one: a test must not fail because a machine is busy.
-settings.register_profile("hockeystick", derandomize=True, deadline=None)
-settings.register_profile("random", derandomize=False, deadline=None)  # for --hypothesis-profile
+settings.register_profile("hockeystick", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("random", derandomize=False, deadline=None, max_examples=500)  # for --hypothesis-profile
 settings.load_profile("hockeystick")
 
 
@@ -86,7 +86,7 @@ class FilesOfTier:
         """Ignores the folders of another tier, and a module that does not name the mark."""
         if collection_path.suffix != ".py":
             return None
-        if of_project(collection_path) != (self.tier == "project"):
+        if of_project(collection_path) != (self.tier == "project") and self.tier != "deep":
             return True
         return True if self.tier in TIERS and not may_be(self.tier, collection_path) else None
 
@@ -104,9 +104,9 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own, which chooses by -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts every test into one tier: by its folder, by its mark (deep before statistical), and all the rest is fast."""
+    """Puts every test into one tier: by the mark deep, by its folder, by the mark statistical; all the rest is fast."""
     for item in items:
-        if of_project(item.path):
+        if of_project(item.path) and not item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.project)
             continue
         tier = next((name for name in ("deep", "statistical") if item.get_closest_marker(name)), "fast")

@@ -146,6 +146,7 @@ def test_vectors_are_exactly_as_private_as_they_claim() -> None:
         assert abs(np.log(x / y) - 1) < 5 * np.sqrt(1 / x + 1 / y), target.name
 
 
+@pytest.mark.deep
 def test_stopping_times_are_those_of_the_audit(tmp_path: Path) -> None:
     """What is run without a lower bound on epsilon stops where the whole audit does; and is kept."""
     case = stopping.Case("half the noise", stopping.laplace(2.0), Claim(1.0), 0.05, limit=34.0, aim=84.0, most=700)

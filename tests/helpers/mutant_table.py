@@ -41,9 +41,9 @@ def auditing(cases: Mapping[str, Case]) -> Callable[..., Row]:
     return audited
 
 
-def each_third(names: list[str]) -> list[Any]:
-    """Parameters of a statistical test: those between every third one are for the tier deep."""
-    return [pytest.param(name, marks=[pytest.mark.deep] if i % 3 else []) for i, name in enumerate(names)]
+def each_third(values: list[Any]) -> list[Any]:
+    """Parameters of a test: those between every third one are for the tier deep."""
+    return [pytest.param(value, marks=[pytest.mark.deep] if i % 3 else []) for i, value in enumerate(values)]
 
 
 def parameter(row: Row, *, slow: bool) -> Any:

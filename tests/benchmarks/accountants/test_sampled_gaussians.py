@@ -6,11 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmark_scripts import benchmark
 
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.deep
 def test_the_command_runs_cells_in_two_processes_and_goes_on_from_there(tmp_path):
     command = [sys.executable, "-m", "benchmarks.accountants.sampled_gaussians", "--work", str(tmp_path)]
     command += ["--workers", "2", "--only", "q=1e-01 σ=10 ×1e+00*"]

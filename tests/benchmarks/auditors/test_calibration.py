@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import pytest
 from divergences import gaussian_delta
+from samples import diagonal
 
 from hockeystick import accounting
 from hockeystick.audits import Claim, Verdict, audit
@@ -121,8 +122,9 @@ def public(outputs: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarr
     return np.round(outputs[0] * 2**20) / 2**20, np.round(outputs[1] * 2**20) / 2**20
 
 
-@pytest.mark.parametrize("alpha", [0.05, 0.001])
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian curve", "randomised response", "geometric"])
+@pytest.mark.parametrize(
+    ("mechanism", "alpha"), diagonal(["laplace", "gaussian curve", "randomised response", "geometric"], [0.05, 0.001])
+)
 def test_a_tight_mechanism_is_refuted_at_most_at_the_stated_rate(mechanism: str, alpha: float) -> None:
     sample, claim = TIGHT[mechanism]
     found = verdicts(sample, [6000 if alpha == 0.05 else 2500, round(1 / alpha)], claim, alpha)

@@ -152,6 +152,7 @@ def test_baselines_of_selection_find_the_truth() -> None:
     assert script("distribution.dist_selection").baselines(16, 10, 50)["tournament"] < 0.9
 
 
+@pytest.mark.deep
 def test_the_stream_experiment_holds() -> None:
     pytest.importorskip("sklearn")
     report = script("distribution.dist_stream").experiment(frame.Cells(), rounds=(300,), runs=2)

@@ -104,6 +104,7 @@ def test_one_good_expert() -> None:
     assert 0.0 < row["regret"] < row["bound"] and row["switches"] == 23
 
 
+@pytest.mark.deep
 def test_the_slopes_experiment_holds() -> None:
     report = slopes.experiment(frame.Cells(), (6, 6), 512, (2, 2, 2), (1, 2, 4), (4, 5))
     assert report.table.count("slope |") == 6

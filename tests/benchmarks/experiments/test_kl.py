@@ -102,6 +102,7 @@ def test_reference_numbers() -> None:
     assert list(report.checks.values())[:2] == [False, True]
 
 
+@pytest.mark.deep
 def test_the_variance_experiment_holds() -> None:
     """A mean square of 1e5 runs is off by 0.6 % in standard deviation: 3 % are five of them, 1e-6 for each of 42."""
     module = script("divergence.kl_variance")
@@ -185,6 +186,7 @@ def test_rare_and_fat_cells() -> None:
     assert second["dist"] < 0.2 * first["dist"] and second["trusted"] > 0.9 * first["trusted"]
 
 
+@pytest.mark.deep
 def test_the_figures_experiment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """All panels, of three digits, with noise that grows as it should but is not calibrated."""
     module = script("divergence.kl_figures")

@@ -73,6 +73,7 @@ def test_the_refutations_experiment_holds() -> None:
 # --- privacy ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_the_certified_experiment_holds() -> None:
     module = script("lazy.lazy_certified")
     report = module.experiment(frame.Cells(), settings=module.SETTINGS[:1], lengths=(3, 10, 50), random=6)
@@ -104,6 +105,7 @@ def test_the_audits_experiment_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known(cells, module.defect, name="ratio inverted")["mutant"] == pytest.approx(0.3207, abs=1e-4)
 
 
+@pytest.mark.deep
 def test_audits_of_every_defect_and_of_the_dartboard() -> None:
     module = script("lazy.lazy_audits")
     report = module.experiment(frame.Cells(), names=("dartboard", "L2P, p = 0.05"), samples=5_000)
@@ -139,6 +141,7 @@ def test_streams_are_losses(experts: int) -> None:
     assert np.abs(np.diff(walk, axis=0)).max() < 0.03  # steps of standard deviation 0.003
 
 
+@pytest.mark.deep
 def test_the_regret_experiment_holds() -> None:
     module = script("lazy.lazy_regret")
     cells = frame.Cells()
@@ -201,6 +204,7 @@ def test_convex_of_examples() -> None:
     assert row["lazy"]["certified"] <= 2.0
 
 
+@pytest.mark.deep
 def test_the_convex_experiment_holds() -> None:
     module = script("lazy.lazy_convex")
     case, cells = ("drift", "ball", 1, 200, "closed form"), frame.Cells()

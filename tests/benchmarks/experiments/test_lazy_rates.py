@@ -154,6 +154,7 @@ def test_counts(known: str, count: int) -> None:
     assert row["regret"] <= 2.0 + 1e-9 and math.isclose(row["worst"], 0.158, abs_tol=1e-3)
 
 
+@pytest.mark.deep
 def test_the_instances_experiment_holds() -> None:
     report = script("lazy.lazy_instances").experiment(frame.Cells(), powers=(10, 11, 12))
     assert report.holds

@@ -105,6 +105,7 @@ def test_the_domain_experiment_holds() -> None:
     assert "continuum" in found.table and "Smooth MWEM" in drawn(found)
 
 
+@pytest.mark.deep
 def test_the_regret_experiment_holds() -> None:
     module = script("smoothed.smooth_regret")
     found = module.experiment(
