@@ -52,6 +52,7 @@ from .divergence.drift.methods import choose_drift_method as choose_drift_method
 from .divergence.drift.monitor import DriftMonitor as DriftMonitor
 from .divergence.drift.noisy_histogram import HistogramRelease as HistogramRelease
 from .divergence.drift.noisy_histogram import NoisyHistogram as NoisyHistogram
+from .divergence.drift.noisy_histogram import local_oracle as local_oracle
 from .divergence.drift.noisy_histogram import release_histogram as release_histogram
 from .divergence.local_baselines import LocalKL as LocalKL
 from .divergence.local_baselines import RandomizedKL as RandomizedKL

@@ -18,6 +18,7 @@ from .drift.monitor import MonitorSession as MonitorSession
 from .drift.monitor import WindowLook as WindowLook
 from .drift.noisy_histogram import HistogramRelease as HistogramRelease
 from .drift.noisy_histogram import NoisyHistogram as NoisyHistogram
+from .drift.noisy_histogram import local_oracle as local_oracle
 from .drift.noisy_histogram import release_histogram as release_histogram
 from .local_baselines import LocalKL as LocalKL
 from .local_baselines import RandomizedKL as RandomizedKL

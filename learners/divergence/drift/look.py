@@ -148,7 +148,7 @@ def drift_look(
     Where the logarithm of q stands, in "kl" and "psi", q is at least that of half a record.
 
     Args:
-        histogram: The noisy counts (k,), from ``release_histogram``, ``local_histogram`` or a secure sum.
+        histogram: The noisy counts (k,), from ``release_histogram``, a secure sum or local reports.
         reference: π > 0 with sum 1, public; or another ``NoisyHistogram``, of private reference data, which then stands
             for π. Its cells count half a record at least.
         divergences: The names of those that are wanted; all by default.

@@ -22,7 +22,7 @@ from hockeystick.learners.divergence.drift.cell_terms import Term
 from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
 from hockeystick.learners.divergence.drift.report_noise import ReportCounts
 from hockeystick.learners.divergence.noisy_estimates import NoisyCounts as CountSums
-from hockeystick.mechanisms import CellCounts, DiscreteLaplace, PolyaShares
+from hockeystick.mechanisms import CellCounts, DiscreteLaplace, PolyaShares, RandomizedResponse, UnaryEncoding
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
 
@@ -63,7 +63,8 @@ def _records(value: object) -> int:
 class NoisyHistogram:
     """Published noisy counts, from which ``drift_look`` computes divergences at no further cost.
 
-    It is made by ``release_histogram``, or from a secure sum of Pólya shares by :meth:`of_sums`.
+    It is made by ``release_histogram``, from a secure sum of Pólya shares by :meth:`of_sums`, or
+    from local reports by :meth:`of_reports`.
 
     Attributes:
         counts: The noisy counts (k,), before any clipping, weighting or projection; whole numbers from a server or an
@@ -116,6 +117,79 @@ class NoisyHistogram:
             raise InvalidArgumentError("estimator", "...", reason, "ask for as many samples as there are symbols")
         noise = LaplaceCounts(shares.scale, len(average.cohorts[0]) / shares.whole)
         return cls(counts=sums.counts, records=int(average.records[0]), noise=noise, simulated=sums.simulated)
+
+    @classmethod
+    def of_reports(
+        cls, oracle: RandomizedResponse | UnaryEncoding, reports: npt.ArrayLike, *, simulated: bool = False
+    ) -> NoisyHistogram:
+        """Returns the histogram of local reports, one of each person, which nobody is trusted with.
+
+        Its counts are unbiased estimates, whose noise is far larger than that of a trusted server. A look takes the
+        bias of the noise off to second order, and simulates it as normal.
+
+        Args:
+            oracle: The mechanism that each person's category was reported by; see ``local_oracle``.
+            reports: The reports of all persons that answered.
+            simulated: Whether they were simulated.
+
+        Raises:
+            InvalidArgumentError: another mechanism.
+            InvalidDataError: the reports are not those of the mechanism.
+        """
+        if not isinstance(oracle, RandomizedResponse | UnaryEncoding):
+            reason = "is not a mechanism whose reports are read here"
+            raise InvalidArgumentError("oracle", type(oracle).__name__, reason, "take that of local_oracle")
+        found = oracle.frequencies(reports)
+        size = len(np.asarray(reports))
+        p, q = rates(oracle)
+        noise = ReportCounts(p=p, q=q, respondents=size, fixed=isinstance(oracle, RandomizedResponse))
+        return cls(counts=size * found, records=size, noise=noise, simulated=simulated)
+
+
+def local_oracle(categories: int, *, epsilon: float) -> RandomizedResponse | UnaryEncoding:
+    """Returns the mechanism for each person's category whose estimated counts have the least total variance.
+
+    That of a count is N·q(1 − q)/(p − q)² for a category that nobody has, and N·p(1 − p)/(p − q)² for one that all
+    have, where p and q are the probabilities that a report supports the true category and another one. The total is
+    compared, not that of rare categories alone, which favours randomised response too long.
+
+    Args:
+        categories: k.
+        epsilon: ε of each report.
+
+    Raises:
+        InvalidArgumentError: an argument is outside its domain.
+
+    Example:
+        >>> import numpy as np
+        >>> from hockeystick.learners import NoisyHistogram, drift_look, local_oracle
+        >>> oracle = local_oracle(4, epsilon=2.0)  # randomised response
+        >>> answers = np.repeat(np.arange(4), [40_000, 30_000, 20_000, 10_000])
+        >>> reports = oracle.simulate(answers, np.random.default_rng(1), runs=1)[0]
+        >>> noisy = NoisyHistogram.of_reports(oracle, reports, simulated=True)
+        >>> look = drift_look(noisy, [0.25, 0.25, 0.25, 0.25], divergences="kl_reverse")
+        >>> look["kl_reverse"].low < 0.106 < look["kl_reverse"].high  # the exact divergence
+        True
+    """
+    response = RandomizedResponse(epsilon, categories=categories)
+    encoding = UnaryEncoding.optimised(epsilon, categories=categories)
+    better = _total_variance(response, categories) <= _total_variance(encoding, categories)
+    return response if better else encoding
+
+
+def _total_variance(oracle: RandomizedResponse | UnaryEncoding, categories: int) -> float:
+    p, q = rates(oracle)
+    if not p > q:
+        raise InvalidArgumentError("epsilon", 0.0, "makes the reports pure noise", "use a larger one")
+    return (p * (1.0 - p) + (categories - 1.0) * q * (1.0 - q)) / (p - q) ** 2
+
+
+def rates(oracle: RandomizedResponse | UnaryEncoding) -> tuple[float, float]:
+    """Returns the probabilities that a report supports the true category, and another one."""
+    if isinstance(oracle, UnaryEncoding):
+        return oracle.p, oracle.q
+    lie = oracle.lie_probability()
+    return 1.0 - lie, lie / (oracle.categories - 1.0)
 
 
 @frozen(kw_only=True)

@@ -23,10 +23,15 @@ from hockeystick.learners.divergence.drift.cell_terms import (
 from hockeystick.learners.divergence.drift.centres import centres_of
 from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts, sum_law
 from hockeystick.learners.divergence.drift.look import drift_look
-from hockeystick.learners.divergence.drift.noisy_histogram import HistogramRelease, NoisyHistogram, release_histogram
+from hockeystick.learners.divergence.drift.noisy_histogram import (
+    HistogramRelease,
+    NoisyHistogram,
+    local_oracle,
+    release_histogram,
+)
 from hockeystick.learners.divergence.drift.proved_intervals import box_interval, prefixes
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.mechanisms import PolyaShares
+from hockeystick.mechanisms import HadamardResponse, PolyaShares, RandomizedResponse, UnaryEncoding
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
 CELLS: tuple[Divergence, ...] = tuple(name for name in DIVERGENCES if name != "wasserstein")
@@ -235,6 +240,30 @@ def test_dropouts_take_their_records_with_them() -> None:
     skellam = DistributedKL.calibrated(average, epsilon=2.0, delta=1e-6)
     with pytest.raises(InvalidArgumentError, match="polya"):
         NoisyHistogram.of_sums(skellam, skellam.release(data, noise=SimulationNoise(2)))
+
+
+def test_local_reports_are_read() -> None:
+    """The variance of counts is the one that reports have, and the total variance decides on the mechanism."""
+    assert isinstance(local_oracle(4, epsilon=1.0), RandomizedResponse)
+    assert isinstance(local_oracle(10, epsilon=1.0), UnaryEncoding)  # the rule k < 3e^ε + 2 says otherwise
+    answers = np.repeat(np.arange(4), [400, 300, 200, 100])
+    for oracle in (RandomizedResponse(1.0, categories=4), UnaryEncoding.optimised(1.0, categories=4)):
+        runs = oracle.simulate(answers, np.random.default_rng(1), runs=400)
+        tables = [NoisyHistogram.of_reports(oracle, reports, simulated=True) for reports in runs]
+        found = np.array([table.counts for table in tables])
+        noise = tables[0].noise
+        exact = noise.variances(np.array([400.0, 300, 200, 100]))
+        assert found.var(axis=0) / exact == pytest.approx(np.ones(4), abs=0.5)  # 7 deviations
+        drawn = noise.draw(np.array([400.0, 300, 200, 100]), np.random.default_rng(2), 4000)
+        assert drawn.var(axis=0) / exact == pytest.approx(np.ones(4), abs=0.2)
+        assert (np.abs(found - [400, 300, 200, 100]).max(axis=1) <= noise.largest(4, 0.95)).mean() > 0.9
+        look = drift_look(tables[0], [0.4, 0.3, 0.2, 0.1], divergences=["chi2", "wasserstein"])
+        assert look["chi2"].estimator != "unbiased" and look["chi2"].low == 0.0
+        assert look["wasserstein"].low == 0.0
+    with pytest.raises(InvalidArgumentError, match="oracle"):
+        NoisyHistogram.of_reports(HadamardResponse(1.0, categories=4), answers)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="pure noise"):
+        local_oracle(4, epsilon=0.0)
 
 
 @pytest.mark.parametrize(
