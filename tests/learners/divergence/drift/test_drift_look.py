@@ -205,6 +205,10 @@ def test_centres_hold_more_and_less_drift_than_was_seen() -> None:
     assert max(centre[0] for centre in found) >= 8 + 1.9 * spread
     assert min(centre[0] for centre in found) == 0
     assert min(np.abs(centre - 2000 * pi).max() for centre in found) < 2
+    moderate = NoisyHistogram(counts=[520, 480, 520, 480], records=2000, noise=LaplaceCounts(2 / 0.3))
+    found = [centre[0] for centre in centres_of((moderate,), np.full(4, 0.25), "table", np.random.default_rng(0))]
+    sizes = [float(np.abs(centre - 500).max()) for centre in found[:3]]
+    assert sizes[2] < 0.7 * sizes[0] <= 0.95 * sizes[1] <= 19
 
 
 @pytest.mark.statistical
