@@ -215,7 +215,7 @@ def test_centres_hold_more_and_less_drift_than_was_seen() -> None:
 @pytest.mark.parametrize(("rare", "now", "target"), [(0.001, 0.01, "table"), (0.001, 0.01, "law")])
 def test_intervals_cover_drift_in_a_rare_cell(rare: float, now: float, target: Any) -> None:
     """At a coverage of 0.95 this fails with a probability below 1e-6 (binomial, 80 looks). The rows of the page have
-    1000, and the test above checks the centres without which 0.74 to 0.79 of these intervals cover."""
+    1000, and the test above checks the centres without which some 0.75 of these intervals cover."""
     pi = np.append(rare, np.full(9, (1 - rare) / 9))
     law = np.append(now, np.full(9, (1 - now) / 9))
     rng, hits, runs, noise = np.random.default_rng(11), 0, 80, LaplaceCounts(2 / 0.3)
