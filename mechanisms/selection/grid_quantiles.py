@@ -37,6 +37,10 @@ def _grid(value: ArrayLike) -> tuple[float, ...]:
     return tuple(found.tolist())
 
 
+def _scale(value: float) -> float:
+    return validate.real("scale", value, low=1e-9, high=1e12)
+
+
 def _records(value: int) -> int:
     return validate.integer("records", value, low=1, high=2**32)
 
@@ -79,7 +83,7 @@ class GridQuantiles(Releasable):
 
     grid: tuple[float, ...] = field(converter=_grid, repr=False)
     levels: tuple[float, ...] = field(converter=_levels)
-    scale: float
+    scale: float = field(converter=_scale)
     records: int = field(default=1, converter=_records)
     adjacency: Adjacency = field(default=Adjacency.ADD_OR_REMOVE_ONE, converter=_adjacency)
 
