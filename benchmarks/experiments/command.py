@@ -17,6 +17,7 @@ PAGES = {
     "dist": "online-distribution-learning.md",
     "smooth": "smoothed-learning-and-query-release.md",
     "shuffle": "shuffle-model.md",
+    "online": "benchmarks-online-learners.md",
 }
 """The page of each experiment, by the first word of its name."""
 SOURCES = ("accounting", "mechanisms", "learners", "audits", "benchmarks/experiments")
