@@ -1,19 +1,15 @@
-"""Deviations of counts in k-way marginals, and errors of releases beside AIM and MWEM of other libraries.
+"""Deviations of counts in k-way marginals, and errors of released marginals and of synthetic records.
 
     python -m benchmarks.learners.marginals [--write]
-    python -m benchmarks.learners.marginals --peers RESULTS.json [--write]
 
-The first form tabulates the largest standard deviation of a count for each noise, which no record changes. The second
-adds rows of peers that benchmarks/learners/marginals_peers.py wrote in an environment of their own, on the same made-up
-table. ``--write`` puts both into docs/marginals.md.
+The first table has the largest standard deviation of a count for each noise, which no record changes; the second has
+errors on a made-up table. ``--write`` puts both into docs/marginals.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,20 +84,17 @@ def ours(epsilon: float, delta: float) -> list[tuple[str, ...]]:
     """Returns rows of the answers and of synthetic records, for as many records as there are."""
     true, rng = people(), np.random.default_rng(3)
     choice = choose_marginals(sizes=SIZES, marginals=2, epsilon=epsilon, delta=delta, records=len(true))
-    told, made, start = [], [], time.process_time()
+    told, made = [], []
     for output in choice.mechanism.simulate(true, rng, RUNS):
         answers = choice.mechanism.answers(output)
         pairs = list(itertools.combinations(range(len(SIZES)), 2))
         told.append(errors([answers.table(*pair) for pair in pairs], true))
         rows = synthetic_rows(answers, len(true), rng)
         made.append(errors([table_of(rows, SIZES, pair) for pair in pairs], true))
-    spent = (time.process_time() - start) / RUNS
-    label = f"ε = {epsilon:g}"
-    name = choice.candidates[0].name
-    bound = f"{choice.bound.share:.2g}"
+    label, bound = f"{epsilon:g}", f"{choice.bound.share:.2g}"
     return [
-        (label, f"hockeystick, answers ({name})", *_figures(told), bound, f"{spent:.1f}"),
-        (label, "hockeystick, synthetic records", *_figures(made), "none", f"{spent:.1f}"),
+        (label, f"released marginals ({choice.candidates[0].name})", *_figures(told), bound),
+        (label, "synthetic records", *_figures(made), "none"),
     ]
 
 
@@ -112,39 +105,21 @@ def _figures(pairs: list[tuple[float, float]]) -> tuple[str, str]:
 def main() -> None:
     """Prints the tables, and writes them into the page."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--peers", help="results of benchmarks/learners/marginals_peers.py")
-    parser.add_argument("--table", help="write the made-up table for the peers")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    if given.table:
-        names = ",".join(f"c{i}" for i in range(len(SIZES)))
-        np.savetxt(given.table, people(), fmt="%d", delimiter=",", header=names, comments="")
-        return
-    page = PAGE.read_text(encoding="utf-8")
-    written = "Written by `python -m benchmarks.learners.marginals --write`."
     table = markdown(("marginals", *(name for _, _, name in KINDS)), deviations())
-    page = replaced(page, "marginals", f"{table}\n\n{written}")
-    print(table)
-    if given.peers:
-        content = json.loads(Path(given.peers).read_text(encoding="utf-8"))
-        rows: list[tuple[str, ...]] = []
-        for epsilon in sorted({one["epsilon"] for one in content["results"]}):
-            rows += ours(epsilon, 1e-6)
-            for one in content["results"]:
-                if one["epsilon"] == epsilon:
-                    pairs = [errors(run, people()) for run in one["runs"]]
-                    rows.append((f"ε = {epsilon:g}", one["name"], *_figures(pairs), "none", f"{one['seconds']:.1f}"))
-        heads = ("target", "method", "total variation", "largest error", "stated bound", "CPU s")
-        about = (
-            f"A made-up table of {RECORDS:,} records and columns of {', '.join(map(str, SIZES))} values, all 2-way "
-            f"marginals, δ = 10⁻⁶, mean of {RUNS} runs. Total variation is the mean over marginals, the largest error "
-            "that of a count; both are shares of the records."
-        )
-        text = f"{about}\n\n{markdown(heads, rows)}\n\n{content['notes']}"
-        page = replaced(page, "marginals_peers", text)
-        print(text)
+    heads = ("ε", "result", "total variation", "largest error", "stated bound")
+    second = markdown(heads, [row for epsilon in (0.1, 1.0, 10.0) for row in ours(epsilon, 1e-6)])
+    about = (
+        f"A made-up table of {RECORDS:,} records and columns of {', '.join(map(str, SIZES))} values, all 2-way "
+        f"marginals, δ = 10⁻⁶, mean of {RUNS} runs. Total variation is the mean over marginals, the largest error is "
+        "that of a count; both are shares of the records."
+    )
+    written = "Written by `python -m benchmarks.learners.marginals --write`."
+    print(table, second, sep="\n\n")
     if given.write:
-        PAGE.write_text(page, encoding="utf-8")
+        page = replaced(PAGE.read_text(encoding="utf-8"), "marginals", f"{table}\n\n{written}")
+        PAGE.write_text(replaced(page, "marginals_errors", f"{about}\n\n{second}"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -712,6 +712,8 @@ EXEMPT: dict[str, str] = {
     "choose_counts": _COUNT,
     "Marginals.calibrated(records)": _COUNT,
     "choose_marginals": _COUNT,
+    "CountsBound.of(records)": _COUNT,
+    "synthetic_rows": _COUNT,
     "Harmonic": _COUNT,
     "Smoothed": _COUNT,
     "ExactSampler.check_losses(losses)": "takes losses that their class has checked",

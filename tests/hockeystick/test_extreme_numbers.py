@@ -353,7 +353,12 @@ FRACTION: Any = 30.5
         (lambda: mechanisms.CumulativeAboveThreshold.calibrated(0.0, epsilon=1.0, sensitivity=1e160), "epsilon"),
         (lambda: mechanisms.AboveThreshold(**ABOVE).accuracy(5e-324, queries=1), "beta"),
         (lambda: mechanisms.AboveThreshold(**ABOVE).accuracy(0.1, queries=2**53 + 2), "queries"),
-        (lambda: DriftAlarms(reference=[0.5, 0.5], threshold=0.2, epsilon=1.0, alarms=10**160).event(), "answers"),
+        (
+            lambda: DriftAlarms(
+                reference=[0.5, 0.5], threshold=0.2, epsilon=1.0, alarms=10**160, method="priest"
+            ).event(),
+            "answers",
+        ),
         (lambda: mechanisms.RandomizedResponse(1.0, categories=3).accuracy(0.1, respondents=10**308), "respondents"),
         (lambda: mechanisms.HadamardResponse(1.0, categories=3).variance(respondents=10**308), "respondents"),
         (lambda: ClientCounts.of_records([0], [0], symbol_count=2**63), "symbol_count"),
