@@ -43,7 +43,7 @@ class MissingRule:
         """
         for kind in ("drop", "category", "refuse"):
             if text == kind:
-                return cls(kind)  # type: ignore[arg-type]
+                return cls(kind)
         number = float(numbers_of([text])[0])
         if not math.isfinite(number):
             remedy = "give drop, category, refuse, or the number that replaces missing ones"

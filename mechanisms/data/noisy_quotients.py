@@ -11,6 +11,7 @@ import math
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from hockeystick.accounting.arrays import FloatArray
@@ -69,7 +70,7 @@ def _quotient(
     """The quotients in [0, 1] that the noise does not rule out: on a grid, with both ends then found by halving."""
     top, bottom = sums @ over, sums @ under
 
-    def possible(theta: FloatArray) -> FloatArray:
+    def possible(theta: FloatArray) -> npt.NDArray[np.bool_]:
         weights = over - theta[..., None] * under
         return _tail(np.abs(top - theta * bottom), _loud(weights, known), law, scale) >= failure
 

@@ -18,7 +18,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 
 import hockeystick as hs
-from hockeystick.accounting import AccountantGraph, Adjacency, InvalidDataError, argument_classes
+from hockeystick.accounting import AccountantGraph, Adjacency, EpsilonDelta, InvalidDataError, argument_classes
 from hockeystick.accounting.argument_classes import typed
 
 
@@ -96,7 +96,7 @@ def test_public_functions_and_classes_keep_their_identity_and_signature() -> Non
     ("call", "argument"),
     [
         (lambda odd: AccountantGraph().source("a").release("b", hs.events.Laplace(1.0), reads=odd), "reads"),
-        (lambda odd: hs.accounting.split_budget(odd, (1.0, 1e-6), cost=sum, guess=[1.0, 2.0]), "build"),
+        (lambda odd: hs.accounting.split_budget(odd, EpsilonDelta(1.0, 1e-6), cost=sum, guess=[1.0, 2.0]), "build"),
         (lambda odd: hs.accounting.ZCDPFilter(1.0).after(odd), "event"),
         (lambda odd: hs.mechanisms.check_mechanism(odd, 42), "mechanism"),
     ],

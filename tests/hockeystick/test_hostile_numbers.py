@@ -80,7 +80,15 @@ def test_every_number_of_a_mechanism_or_learner_is_checked(name: str) -> None:
     assert not wrong, "\n".join(dict.fromkeys(wrong))
 
 
-TARGETS = {"epsilon": 1.0, "delta": 1e-5, "sensitivity": 1.0, "entries": 2, "answers": 1, "queries": 3, "survivors": 2}
+TARGETS: dict[str, Any] = {
+    "epsilon": 1.0,
+    "delta": 1e-5,
+    "sensitivity": 1.0,
+    "entries": 2,
+    "answers": 1,
+    "queries": 3,
+    "survivors": 2,
+}
 TARGETS |= {"threshold": 1.0, "k": 2, "categories": 3, "steps": 4, "rise": 1, "fall": 0, "participations": 1}
 TARGETS |= {"separation": 1, "normaliser": 0.0, "rounds": 16, "experts": 3, "clients": 2, "cells": 4, "sizes": (2, 3)}
 TARGETS |= {"marginals": 1}

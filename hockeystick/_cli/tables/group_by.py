@@ -163,11 +163,7 @@ def measures_of(given: Given) -> list[Any]:
     """Returns the measures that the options state."""
     from hockeystick._runs.releases.moment_release import Measure
 
-    return [
-        Measure.of(f"--{kind}", kind, text)  # type: ignore[arg-type]
-        for kind in ("sum", "mean", "variance")
-        for text in given[kind]
-    ]
+    return [Measure.of(f"--{kind}", kind, text) for kind in ("sum", "mean", "variance") for text in given[kind]]
 
 
 def check_run(given: Given) -> None:

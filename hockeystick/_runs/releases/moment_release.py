@@ -99,10 +99,11 @@ class MomentNoise:
         """Returns the noise of the smaller deviation, of Laplace and, for δ > 0, Gaussian noise."""
         asked = tuple(measures) or (Measure("", RowMoments("count")),)
         length, root = _distances(asked, rows, adjacency, records)
-        found: Laplace | Gaussian = Laplace.calibrated(epsilon=epsilon, sensitivity=length)
+        plain = Laplace.calibrated(epsilon=epsilon, sensitivity=length)
+        found: Laplace | Gaussian = plain
         if delta > 0.0:
             normal = Gaussian.calibrated(epsilon=epsilon, delta=delta, sensitivity=root)
-            if normal.sigma < math.sqrt(2.0) * found.scale:
+            if normal.sigma < math.sqrt(2.0) * plain.scale:
                 found = normal
         return cls(measures=asked, rows=rows, adjacency=adjacency, records=records, mechanism=found)
 

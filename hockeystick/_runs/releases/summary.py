@@ -108,7 +108,8 @@ class QuantilePlan:
         if isinstance(self.mechanism, GridQuantiles):
             return [(_name(level), float(x), None, None) for level, x in zip(self.levels, output, strict=True)]
         found, edges = self.mechanism.answers(output), self.edges
-        confidence, answers = min(_LARGEST_CONFIDENCE, 1.0 - failure), []
+        confidence = min(_LARGEST_CONFIDENCE, 1.0 - failure)
+        answers: list[Answer] = []
         for level in self.levels:
             cell = found.quantile(level)
             first, last = found.quantile_band(level, confidence=confidence)
@@ -263,7 +264,9 @@ class Summary:
         where: IntArray = np.zeros(len(numbers), dtype=np.int64)
         noisy = self.moments.draw(self.moments.exact(numbers, where, 1), source)
         found = self.moments.answers(noisy, self.failure)
-        answers = [(name, *(float(part[0]) for part in parts)) for name, parts in found.items()]
+        answers: list[Answer] = []
+        for name, (value, low, high) in found.items():
+            answers.append((name, float(value[0]), float(low[0]), float(high[0])))
         if self.quantiles is not None:
             answers += self.quantiles.draw(self.quantiles.exact(numbers[:, 0]), source, self.failure)
         return SummaryAnswers(of=self, answers=tuple(answers))

@@ -254,7 +254,7 @@ def test_columns_that_are_not_read(tmp_path: Path) -> None:
 
 def made(who: Any, what: Any, when: Any) -> Records:
     windows = tuple(str(i) for i in range(max(when) + 1))
-    clients, symbols, at = (np.array(each, dtype=np.int64) for each in (who, what, when))
+    clients, symbols, at = (np.array(each, dtype=np.int32) for each in (who, what, when))
     return Records(clients, symbols, at, client_count=max(who) + 1, symbol_count=3, window_names=windows)
 
 
@@ -321,7 +321,7 @@ def test_caps_count_records_and_not_lines(
 def test_every_record_is_as_likely_to_stay() -> None:
     """A fixed seed; a false alarm has probability 1e-6, and keeping the first two records is caught."""
     table = made([0] * 6, [0, 1, 2, 0, 1, 2], [0] * 6)
-    places = Records(table.clients, np.arange(6), table.windows, 1, 6, ("",))
+    places = Records(table.clients, np.arange(6, dtype=np.int32), table.windows, 1, 6, ("",))
     rng = np.random.default_rng(8)
     kept = np.bincount(np.concatenate([places.capped(2, rng).symbols for _ in range(3000)]), minlength=6)
     # Negative dependence within a draw makes the usual statistic smaller than its law, hence an alarm rarer.

@@ -23,7 +23,8 @@ def run(*words: object) -> Any:
 
 
 def result_of(*words: object) -> dict[str, Any]:
-    return command_line.result_of("group-by", *words)
+    found: dict[str, Any] = command_line.result_of("group-by", *words)
+    return found
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def visits(tmp_path: Path) -> str:
 
 
 def answers(found: dict[str, Any]) -> dict[tuple[str, str], tuple[float, float, float]]:
-    return {(row[0], row[1]): tuple(row[2:]) for row in found["answers"]}  # type: ignore[misc]
+    return {(row[0], row[1]): tuple(row[2:]) for row in found["answers"]}
 
 
 def test_public_keys_are_all_shown_and_no_others_whatever_is_in_the_table(visits: str, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 
 
 def result_of(*words: object) -> dict[str, Any]:
-    return command_line.result_of("summary", *words)
+    found: dict[str, Any] = command_line.result_of("summary", *words)
+    return found
 
 
 @pytest.fixture
