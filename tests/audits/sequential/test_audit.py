@@ -329,7 +329,7 @@ def test_false_alarms_of_whole_audits(target: Any, claim: Claim, alpha: float, r
     assert stats.binom.sf(allowed, runs, 0.33) > 0.99
 
 
-@pytest.mark.statistical
+@pytest.mark.deep
 def test_power_of_whole_audits() -> None:
     assert refuted(half, Claim(1.0), 60, 200, 0.1) >= 48
 

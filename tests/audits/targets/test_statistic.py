@@ -168,7 +168,7 @@ def refuted_through_an_event(scale: float, samples: int, audits: int) -> int:
     return sum(audit(noise, samples=samples, confidence=0.95, rng=seed, **given).refuted for seed in range(audits))
 
 
-@pytest.mark.statistical
+@pytest.mark.deep
 def test_power_near_the_limit_of_a_known_event() -> None:
     """Laplace, true epsilon 1.1, claimed 1, level .05: the local optimum is 4,848 samples from each data set.
 

@@ -391,7 +391,7 @@ def test_a_picture_is_written_in_the_format_of_its_suffix(suffix: str, what: str
     assert file.read_bytes()[:5].startswith({"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix])
 
 
-@pytest.mark.statistical
+@pytest.mark.deep
 def test_a_training_has_a_picture_too(tmp_path: Path) -> None:
     file = tmp_path / "noise.svg"
     training = "dp-sgd --records 600 --batch 60 --epochs 1 --epsilon 2 --delta 1e-5"

@@ -68,7 +68,7 @@ def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
     assert count(1.0, 2.0) < min(count(3.0, 2.0), count(1.0, 3.0))
 
 
-@pytest.mark.statistical
+@pytest.mark.deep
 def test_how_counts_grow() -> None:
     rounds = [10**k for k in range(4, 13, 2)]
     assert _slope(rounds, "curve") == pytest.approx(1 / 2, abs=0.01)
