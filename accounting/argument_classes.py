@@ -32,6 +32,7 @@ MARK = "_has_typed_errors"
 _TWIN = "_with_typed_errors"  # of a bare function
 _OURS = "hockeystick."
 _FAULTS = (TypeError, AttributeError, ValueError, LookupError, ArithmeticError)
+_OF_THE_LANGUAGE = ("builtins", "numpy.exceptions", "numpy.linalg")  # an error of another module has a type of its own
 _ENTRIES = 100  # of a list that are compared
 _CALLED = ("__init__", "__call__")  # of a class, beside its public names
 
@@ -79,15 +80,15 @@ def _handle_methods(cls: type) -> None:
 
 def _handled(function: types.FunctionType) -> types.FunctionType:
     """A function that does the same, with the handler; its globals are those of the function, where doctest looks."""
-    ours, faults, refused = HockeystickError, _FAULTS, _refusal
+    ours, faults, refused, languages = HockeystickError, _FAULTS, _refusal, _OF_THE_LANGUAGE
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except ours:
             raise
-        except faults:
-            refusal = refused(function, args, kwargs)
+        except faults as error:
+            refusal = refused(function, args, kwargs) if type(error).__module__ in languages else None
             if refusal is None:
                 raise
         raise refusal  # out here, where the error that tells the value is not its context

@@ -55,9 +55,9 @@ class KeptRows:
       >>> from hockeystick.mechanisms import KeptRows
       >>> kept = KeptRows(2)
       >>> kept(["Ann", "Bob", "Ann", "Ann"], [0, 0, 1, 1])
-      array([ True,  True,  True, False])
+      array([False,  True,  True,  True])
       >>> kept(["Ann", "Cyd", "Ann", "Cyd", "Ann", "Cyd"], [0, 0, 1, 1, 1, 0])[[0, 2, 4]]  # the same of Ann
-      array([ True,  True, False])
+      array([False,  True,  True])
     """
 
     most: int = field(converter=_most)

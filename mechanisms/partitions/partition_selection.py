@@ -76,7 +76,7 @@ class PartitionSelection(Releasable):
         >>> ten.rule.law, ten.half()
         ('gaussian', 71)
         >>> ten.release([900, 120, 3, 1], noise=SimulationNoise(1)).tolist()
-        [905, 142, 0, 0]
+        [900, 142, 0, 0]
     """
 
     rule: OptimalRule | ThresholdRule = field()
@@ -233,7 +233,7 @@ def choose_partitions(
         >>> print(choose_partitions(epsilon=1.0, delta=1e-6, partitions=3))
         threshold 38 on counts with Gaussian noise: keys of 38 persons are shown half of the time
           optimal rule: keys of 40 persons are shown half of the time
-          threshold 44 on counts with Laplace noise: keys of 44 persons are shown half of the time
+          threshold 45 on counts with Laplace noise: keys of 45 persons are shown half of the time
     """
     target, failure = arguments.target_epsilon(epsilon), probability("delta", delta, open=True)
     if target > 100.0:

@@ -26,7 +26,7 @@ from functools import lru_cache
 
 from attrs import evolve, field, frozen
 
-from hockeystick.accounting import field_checks, validate
+from hockeystick.accounting import validate
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
 from hockeystick.accounting.events.basic.checked_event import is_boolean
@@ -44,6 +44,10 @@ _SINGLE = 16  # numbers of new partitions that have a bound of their own; larger
 
 def _partitions(value: int) -> int:
     return validate.integer("partitions", value, low=1, high=2**16)
+
+
+def _shown(value: float) -> float:
+    return validate.probability("shown", value)
 
 
 @frozen
@@ -71,11 +75,11 @@ class ThresholdedCounts(DirectedEvent):
       >>> shifts = delta(compose((noise, 3)), 1.0).upper
       >>> event = ThresholdedCounts(noise, shown, 3)
       >>> round(1e6 * shifts, 3), round(1e6 * delta(event, 1.0).upper, 3), round(1e6 * (shifts + 3 * shown), 3)
-      (0.459, 0.9, 1.359)
+      (0.138, 0.9, 1.038)
     """
 
     noise: PrivacyEvent
-    shown: float = field(converter=field_checks.probability)
+    shown: float = field(converter=_shown)
     partitions: int = field(converter=_partitions)
     replacement: bool = field(default=False, validator=is_boolean, kw_only=True)
     direction: str = field(default="both", converter=direction, kw_only=True)

@@ -119,7 +119,7 @@ def _optimist() -> Iterator[Case]:
     yield _case("private-ucb", learner, learner, 1.0, _OPTIMIST)
     yield _case("private-ucb[half the noise]", learner, evolve(learner, scale=0.5), 2.0, _OPTIMIST, 1_500)
     every = EveryEpisode(**asdict(learner))
-    yield _case("private-ucb[sums of all episodes]", learner, every, 3.0, _OPTIMIST, 1_500)
+    yield _case("private-ucb[sums of all episodes]", learner, every, 4.0, _OPTIMIST, 1_500)
 
 
 def _case(name: str, claimed: Any, sampled: Any, truth: float, source: str, samples: int | None = None) -> Case:

@@ -74,7 +74,7 @@ run_options = together(
 @option("--by COLUMN", click.STRING, "A column of the key; several for combinations.", required=True, multiple=True)
 @option(
     "--keys FILE",
-    click.STRING,
+    FileName(),
     "A CSV file with the public keys, a column for each --by; or the word private, to select them by numbers of "
     "persons. Don't make the file from the rows.",
     required=True,

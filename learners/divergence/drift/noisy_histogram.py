@@ -310,7 +310,7 @@ def release_histogram(
         >>> from hockeystick.mechanisms import SimulationNoise
         >>> found = release_histogram([700, 250, 50], epsilon=1.0, noise=SimulationNoise(1))
         >>> found.counts, found.records
-        (array([698., 257.,  49.]), 1000)
+        (array([696., 256.,  49.]), 1000)
     """
     own = checked_counts(counts)
     replaced = adjacency is Adjacency.REPLACE_ONE

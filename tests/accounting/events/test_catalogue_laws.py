@@ -265,8 +265,8 @@ def test_an_event_costs_what_its_worse_direction_costs(event):
 # Arguments ----------------------------------------
 
 BAD = [math.nan, math.inf, -math.inf, -1.0, 0.0, 1.1, True, 1, "1", None, 1j]
-SWITCHES = {"monotone", "polygon", "forward", "keep_more"}
-CHANCES = {"delta", "probability", "keep_probability", "gamma", "infinity", "p", "q"}
+SWITCHES = {"monotone", "polygon", "forward", "keep_more", "replacement"}
+CHANCES = {"delta", "probability", "shown", "keep_probability", "gamma", "infinity", "p", "q"}
 WHOLE = {
     "batch",
     "categories",
