@@ -88,6 +88,44 @@ def drawn_content(guarantee: Guarantee, delta: float) -> dict[str, Any]:
     return graph_content(graph, delta, guarantee.view) if isinstance(graph, AccountantGraph) else {}
 
 
+def certified_content(
+    guarantee: Guarantee, learner: str, *, epsilon: float, delta: float, further: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Returns the entries with which the plan of a release from a table begins: its ε, on what it rests, its graph.
+
+    Args:
+      guarantee: The guarantee of the plan.
+      learner: What is planned, by which a report is chosen.
+      epsilon: The target.
+      delta: The δ of the guarantee.
+      further: Assumptions beyond those of the graph.
+    """
+    found = guarantee.epsilon(delta, bracket=True)
+    return {
+        "mode": "plan",
+        "learner": learner,
+        "epsilon_target": epsilon,
+        "delta": delta,
+        "epsilon": found.upper,
+        "epsilon_lower": found.lower,
+        "method": found.method,
+        "adjacency": guarantee.adjacency.value,
+        "threat_model": guarantee.threat_model,
+        "assumptions": [*guarantee.assumptions, *further],
+        **drawn_content(guarantee, delta),
+    }
+
+
+def drawn_from(data: str, seed: int | None) -> dict[str, Any]:
+    """Returns the entries that a release from a file adds to its plan; with a ``seed`` it is a simulation."""
+    return {
+        "mode": "release" if seed is None else "simulation",
+        "simulated": seed is not None,
+        "seed": seed,
+        "data": data,
+    }
+
+
 def training_content(run: DPSGD, noise_multiplier: float, delta: float) -> dict[str, Any]:
     """Returns the numbers of a training, with the filter of a strategy of buffers.
 

@@ -199,7 +199,7 @@ class NoisyBandit(ArmPlayer):
         return np.asarray(((np.abs(noisy - exact1) - np.abs(noisy - exact0)) / self.scale).sum(axis=1))
 
     def _exact(self, losses: npt.ArrayLike, arms: Arms) -> FloatArray:
-        """Returns the sums behind the noisy ones of runs with the arms, shape (runs, batches - 1)."""
+        """Returns the exact sums of the batches of runs with these arms, shape (runs, batches - 1)."""
         sums = batch_sums(self._stream(losses), self._longest)
         found = np.empty((len(arms), self.batches - 1))
         for j in range(self.batches - 1):

@@ -10,7 +10,6 @@ The bound on the regret, with its constants, is proved in :meth:`PrivateEliminat
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,13 +19,14 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, items, probability
-from hockeystick.learners.bandits.arm_player import ArmPlayer, checked_arms, checked_rounds, quietest
+from hockeystick.accounting.validate import array, integer, items
+from hockeystick.learners.bandits.arm_player import checked_arms, checked_rounds, quietest
 from hockeystick.learners.bandits.arm_stream import Arms, ArmStream
 from hockeystick.learners.bandits.epochs import Intervals
+from hockeystick.learners.bandits.one_law import OneLawPlayer, checked_failure
 from hockeystick.learners.bandits.sum_noise import SumNoise
 from hockeystick.learners.common import arguments
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.common.regret_bound import RegretBound
 from hockeystick.mechanisms import Laplace
 from hockeystick.mechanisms.contract.arguments import generator, noise_scale, run_count
 from hockeystick.mechanisms.randomness.noise import Noise
@@ -36,10 +36,6 @@ Left = npt.NDArray[np.bool_]
 
 def _pulls(value: object) -> tuple[int, ...]:
     return tuple(integer("pulls", one, low=1, high=arguments.MOST) for one in items("pulls", value))
-
-
-def _failure(value: object) -> float:
-    return probability("failure", value, open=True)
 
 
 @frozen(eq=False)
@@ -107,7 +103,7 @@ class EliminationStream(ArmStream):
 
 
 @frozen(kw_only=True)
-class PrivateElimination(ArmPlayer):
+class PrivateElimination(OneLawPlayer):
     """A private bandit for independent losses of one law: successive elimination on noisy sums.
 
     Neighbouring tables differ in the losses of all arms in one round, replaced by any others in [0, 1] (replace-one;
@@ -145,17 +141,15 @@ class PrivateElimination(ArmPlayer):
     """
 
     refuses = {"expected_regret": "the arms that are left depend on Laplace noise; simulate, and see regrets()"}
+    _against_others = "may make an arm the best after it was dropped"
     _session = EliminationStream
 
     rounds: int = field(converter=checked_rounds)
     arms: int = field(converter=checked_arms)
     scale: float = field(converter=noise_scale)
     pulls: tuple[int, ...] = field(converter=_pulls)
-    failure: float = field(converter=_failure)
+    failure: float = field(converter=checked_failure)
     clip: bool = field(default=False, converter=arguments.clip)
-
-    def __attrs_post_init__(self) -> None:
-        _ = self.mechanism  # refuses a scale that is no noise
 
     @classmethod
     def calibrated(
@@ -182,7 +176,7 @@ class PrivateElimination(ArmPlayer):
             InvalidArgumentError: an argument outside its domain.
         """
         steps, count = checked_rounds(rounds), checked_arms(arms)
-        beta = min(0.5, 1.0 / steps) if failure is None else _failure(failure)
+        beta = min(0.5, 1.0 / steps) if failure is None else checked_failure(failure)
         given = None if pulls is None else _pulls(pulls)
 
         def learner(scale: float) -> PrivateElimination:
@@ -191,10 +185,6 @@ class PrivateElimination(ArmPlayer):
             return cls(rounds=steps, arms=count, scale=scale, pulls=own, failure=beta, clip=clip)
 
         return quietest(learner, epsilon, group)
-
-    @property
-    def _longest(self) -> int:
-        return self.rounds
 
     @property
     def widths(self) -> tuple[float, ...]:
@@ -324,38 +314,6 @@ class PrivateElimination(ArmPlayer):
         Raises:
             InvalidArgumentError: the gaps are not such numbers in [0, 1], of which at least one is 0.
         """
-        half = (self.rounds + 1) / 2.0
+        half, worse = (self.rounds + 1) / 2.0, (self.rounds + 1.0) * (1.0 - 1.0 / self.arms)
         ends = [min(half, float(end)) for end in np.cumsum(self.pulls, dtype=object)]
-        found = [4.0 * width for width in self.widths]
-        if gaps is not None:
-            given = array("gaps", gaps, shape=(self.arms,), low=0.0, high=1.0)
-            if given.min() > 0.0:
-                raise InvalidArgumentError("gaps", gaps, "has no arm without a gap", "subtract the least mean")
-            played = [next((n for n, g in zip(ends, found, strict=True) if g < gap), half) for gap in given]
-            total = float(given @ np.array(played)) + self.failure * self.rounds
-            return RegretBound(total, most=self.rounds * float(given.max()), adversary="stochastic")
-        share = (self.rounds + 1.0) * (1.0 - 1.0 / self.arms)
-        best, largest, worst = share, 1.0, 0.0
-        for end, gap in zip(ends, found, strict=True):
-            if gap < largest:  # arms of gaps between the two are dropped after this epoch
-                worst, largest = max(worst, largest * end), gap
-                best = min(best, gap * share + (self.arms - 1) * worst)
-        return RegretBound(best + self.failure * self.rounds, most=self.rounds, adversary="stochastic")
-
-    def regret_bound(self, *, adversary: Adversary = "stochastic") -> RegretBound:
-        """Returns a bound on the expected regret against the best arm in hindsight, for losses of one law.
-
-        It is :meth:`pseudo_regret_bound` and sqrt(T ln(K)/2), for the arm that was best by chance.
-
-        Raises:
-            InvalidArgumentError: other losses, for an arm that was dropped may become the best.
-        """
-        if checked_adversary(adversary) != "stochastic":
-            raise InvalidArgumentError(
-                "adversary",
-                adversary,
-                "may make an arm the best after it was dropped",
-                'use "stochastic", or NoisyBandit',
-            )
-        found = self.pseudo_regret_bound() + math.sqrt(self.rounds * math.log(self.arms) / 2.0)
-        return RegretBound(found, most=self.rounds, adversary="stochastic")
+        return self._excess(gaps, ends, [4.0 * width for width in self.widths], longest=half, worse=worse)

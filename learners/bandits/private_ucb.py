@@ -11,7 +11,6 @@ forget). The bound on the regret, with its constants, is proved in :meth:`Privat
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,18 +19,15 @@ from attrs import field, frozen
 
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.validate import array, integer, probability
-from hockeystick.learners.bandits.arm_player import ArmPlayer, checked_arms, checked_rounds, quietest
+from hockeystick.accounting.validate import array, integer
+from hockeystick.learners.bandits.arm_player import checked_arms, checked_rounds, quietest
 from hockeystick.learners.bandits.arm_stream import Arms, ArmStream
 from hockeystick.learners.bandits.epochs import Intervals
+from hockeystick.learners.bandits.one_law import OneLawPlayer, checked_failure
 from hockeystick.learners.common import arguments
-from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
+from hockeystick.learners.common.regret_bound import RegretBound
 from hockeystick.mechanisms.contract.arguments import generator, noise_scale, run_count
 from hockeystick.mechanisms.randomness.noise import Noise
-
-
-def _failure(value: object) -> float:
-    return probability("failure", value, open=True)
 
 
 @frozen(eq=False)
@@ -96,7 +92,7 @@ class UCBStream(ArmStream):
 
 
 @frozen(kw_only=True)
-class PrivateUCB(ArmPlayer):
+class PrivateUCB(OneLawPlayer):
     """A private bandit for independent losses of one law: the least lower confidence bound of noisy means.
 
     Neighbouring tables differ in the losses of all arms in one round, replaced by any others in [0, 1] (replace-one;
@@ -133,16 +129,14 @@ class PrivateUCB(ArmPlayer):
     """
 
     refuses = {"expected_regret": "the arms that are played depend on Laplace noise; simulate, and see regrets()"}
+    _against_others = "may change an arm's losses after its last episode"
     _session = UCBStream
 
     rounds: int = field(converter=checked_rounds)
     arms: int = field(converter=checked_arms)
     scale: float = field(converter=noise_scale)
-    failure: float = field(converter=_failure)
+    failure: float = field(converter=checked_failure)
     clip: bool = field(default=False, converter=arguments.clip)
-
-    def __attrs_post_init__(self) -> None:
-        _ = self.mechanism  # refuses a scale that is no noise
 
     @classmethod
     def calibrated(
@@ -167,14 +161,10 @@ class PrivateUCB(ArmPlayer):
             InvalidArgumentError: an argument outside its domain.
         """
         steps, count = checked_rounds(rounds), checked_arms(arms)
-        beta = min(0.5, 1.0 / steps) if failure is None else _failure(failure)
+        beta = min(0.5, 1.0 / steps) if failure is None else checked_failure(failure)
         return quietest(
             lambda scale: cls(rounds=steps, arms=count, scale=scale, failure=beta, clip=clip), epsilon, group
         )
-
-    @property
-    def _longest(self) -> int:
-        return self.rounds
 
     @property
     def widths(self) -> tuple[float, ...]:
@@ -211,7 +201,7 @@ class PrivateUCB(ArmPlayer):
         return np.asarray(np.nansum(np.abs(found.sums - exact1) - np.abs(found.sums - exact0), axis=1) / self.scale)
 
     def _exact(self, losses: npt.ArrayLike, arms: Arms) -> FloatArray:
-        """Returns the sums behind the noisy ones of runs with these arms, shape (runs, episodes)."""
+        """Returns the exact sums of the episodes of runs with these arms, shape (runs, episodes)."""
         before = np.concatenate([np.zeros((1, self.arms)), np.cumsum(self._stream(losses), axis=0)])
         every, start = np.arange(len(arms)), np.zeros(len(arms), np.int64)
         counts, found = np.zeros((len(arms), self.arms), np.int64), np.full(arms.shape, np.nan)
@@ -273,36 +263,6 @@ class PrivateUCB(ArmPlayer):
         Raises:
             InvalidArgumentError: the gaps are not such numbers in [0, 1], of which at least one is 0.
         """
-        found, total = [2.0 * width for width in self.widths], float(self.rounds)
-        ends = [min(total, 2.0 ** (e + 1) - 1.0) for e in range(len(found))]
-        if gaps is not None:
-            given = array("gaps", gaps, shape=(self.arms,), low=0.0, high=1.0)
-            if given.min() > 0.0:
-                raise InvalidArgumentError("gaps", gaps, "has no arm without a gap", "subtract the least mean")
-            played = [next((n for n, g in zip(ends, found, strict=True) if g < gap), total) for gap in given]
-            excess = float(given @ np.array(played)) + self.failure * self.rounds
-            return RegretBound(excess, most=self.rounds * float(given.max()), adversary="stochastic")
-        best, largest, worst = total, 1.0, 0.0
-        for end, gap in zip(ends, found, strict=True):
-            if gap < largest:  # arms of gaps between the two have this as their last episode
-                worst, largest = max(worst, largest * end), gap
-                best = min(best, gap * total + (self.arms - 1) * worst)
-        return RegretBound(best + self.failure * self.rounds, most=self.rounds, adversary="stochastic")
-
-    def regret_bound(self, *, adversary: Adversary = "stochastic") -> RegretBound:
-        """Returns a bound on the expected regret against the best arm in hindsight, for losses of one law.
-
-        It is :meth:`pseudo_regret_bound` and sqrt(T ln(K)/2), for the arm that was best by chance.
-
-        Raises:
-            InvalidArgumentError: other losses, which may change while an arm waits for its next episode.
-        """
-        if checked_adversary(adversary) != "stochastic":
-            raise InvalidArgumentError(
-                "adversary",
-                adversary,
-                "may change an arm's losses after its last episode",
-                'use "stochastic", or NoisyBandit',
-            )
-        found = self.pseudo_regret_bound() + math.sqrt(self.rounds * math.log(self.arms) / 2.0)
-        return RegretBound(found, most=self.rounds, adversary="stochastic")
+        total = float(self.rounds)
+        ends = [min(total, 2.0 ** (e + 1) - 1.0) for e in range(len(self.widths))]
+        return self._excess(gaps, ends, [2.0 * width for width in self.widths], longest=total, worse=total)

@@ -265,7 +265,7 @@ def test_no_search_of_more_than_can_be_drawn_is_begun(asked, most):
 
 
 def test_a_plan_for_very_many_small_runs_sums_few_masses(monkeypatch):
-    """The sum of 60,000 guesses has a law of 60,001 masses, nearly all of which hold nothing."""
+    """The number of right ones among 60,000 guesses has 60,001 masses, nearly all of them negligible."""
     sizes = []
     product = several_runs._product
 

@@ -66,7 +66,7 @@ class Real(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4
         self.low_open, self.high_open = low_open, high_open
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Returns ``value`` as a float; fails with the expected range."""
+        """Returns ``value`` as a float; an error states the range."""
         try:
             number = float(value)
         except ValueError:
@@ -90,7 +90,7 @@ class Numbers(Real):
     name = "numbers"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Returns the numbers as a tuple of floats; fails with the expected range."""
+        """Returns the numbers as a tuple of floats; an error states the range."""
         if isinstance(value, tuple):  # click converts twice
             return value
         return tuple(super(Numbers, self).convert(one, param, ctx) for one in value.split(","))
@@ -111,7 +111,7 @@ class Count(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         self.low, self.high = low, high
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns ``value`` as an int; fails with the expected range."""
+        """Returns ``value`` as an int; an error states the range."""
         wanted = f"expected a whole number, at least {self.low} (as 200000, 200_000 or 2e5)"
         if isinstance(value, int):
             return value

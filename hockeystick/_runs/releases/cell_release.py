@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from attrs import frozen
 
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
@@ -172,20 +172,10 @@ class ReleasedCells:
 
 def plan_content(plan: CellPlan) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, the bound on its error, and all candidates."""
-    question, guarantee, mechanism = plan.question, plan.guarantee(), plan.choice.mechanism
-    found = guarantee.epsilon(question.delta, bracket=True)
+    question, mechanism = plan.question, plan.choice.mechanism
+    given = {"epsilon": question.epsilon, "delta": question.delta}
     return {
-        "mode": "plan",
-        "learner": "cell-counts",
-        "epsilon_target": question.epsilon,
-        "delta": question.delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": [*guarantee.assumptions, _REFUSED],
-        **drawn_content(guarantee, question.delta),
+        **certified_content(plan.guarantee(), "cell-counts", **given, further=(_REFUSED,)),
         "records": plan.records,
         "queries": question.queries,
         "columns": [
@@ -214,10 +204,7 @@ def release_content(found: ReleasedCells, *, seed: int | None, data: str) -> dic
     plan, shares = found.of, found.shares()
     some = np.unique(np.linspace(0, plan.cells - 1, _OVERVIEW + 2)[1:-1].astype(np.int64))
     return plan_content(plan) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "published": {"noisy_sums": found.output},
         "overview": [
             {"column": found.names[0], "at_least": float(plan.starts[i]), "share": float(shares[i])} for i in some

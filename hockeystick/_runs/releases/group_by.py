@@ -16,7 +16,7 @@ from hockeystick._files.group_table import Key, Rows, read_rows
 from hockeystick._files.histogram_table import OTHER
 from hockeystick._files.missing_values import MissingRule
 from hockeystick._files.symbol_tables import Table
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.releases.moment_release import Measure, MomentNoise, measure_content, merged
 from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, InvalidArgumentError, compose
 from hockeystick.accounting.arrays import FloatArray, IntArray
@@ -262,21 +262,9 @@ class GroupedAnswers:
 
 def plan_content(plan: GroupBy, *, epsilon: float, delta: float) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, its noise, and what the answers are about."""
-    guarantee = plan.graph().guarantee()
-    found = guarantee.epsilon(delta, bracket=True)
     selection = plan.selection
     return {
-        "mode": "plan",
-        "learner": "group-by",
-        "epsilon_target": epsilon,
-        "delta": delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": list(guarantee.assumptions),
-        **drawn_content(guarantee, delta),
+        **certified_content(plan.graph().guarantee(), "group-by", epsilon=epsilon, delta=delta),
         "by": plan.by,
         "keys": "private" if plan.keys is None else len(plan.keys),
         "person": plan.person,
@@ -304,10 +292,7 @@ def release_content(
     """Returns the entries of a release: the plan, and a row for each shown group."""
     heads, rows = found.table()
     return plan_content(found.of, epsilon=epsilon, delta=delta) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "columns": heads,
         "answers": rows,
     }

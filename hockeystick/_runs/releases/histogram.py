@@ -11,7 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick._files.histogram_table import LARGEST, CountedColumn, read_cells
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, InvalidArgumentError
 from hockeystick.accounting.arrays import IntArray
@@ -118,20 +118,8 @@ class Histogram:
 
 def plan_content(plan: Histogram, *, epsilon: float, delta: float) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, its noise, and the error of the counts."""
-    guarantee = plan.graph().guarantee()
-    found = guarantee.epsilon(delta, bracket=True)
     return {
-        "mode": "plan",
-        "learner": "histogram",
-        "epsilon_target": epsilon,
-        "delta": delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": list(guarantee.assumptions),
-        **drawn_content(guarantee, delta),
+        **certified_content(plan.graph().guarantee(), "histogram", epsilon=epsilon, delta=delta),
         "columns": [{"name": column.name, "cells": column.cells} for column in plan.columns],
         "person": plan.person,
         "most_cells": None if plan.person is None else plan.counts.most_partitions,
@@ -148,9 +136,6 @@ def release_content(
 ) -> dict[str, Any]:
     """Returns the entries of a release: the plan, and the published counts in the order of the cells."""
     return plan_content(plan, epsilon=epsilon, delta=delta) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "counts": noisy,
     }

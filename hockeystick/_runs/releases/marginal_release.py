@@ -15,7 +15,7 @@ import numpy as np
 from attrs import field, frozen
 
 from hockeystick._files.histogram_table import OTHER, CountedColumn, read_codes
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, Guarantee, InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray, IntArray
@@ -234,20 +234,10 @@ def release_marginals(
 
 def plan_content(plan: MarginalPlan) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, the bound on its errors, and all candidates."""
-    question, guarantee, mechanism = plan.question, plan.guarantee(), plan.choice.mechanism
-    found = guarantee.epsilon(question.delta, bracket=True)
+    question, mechanism = plan.question, plan.choice.mechanism
+    given = {"epsilon": question.epsilon, "delta": question.delta}
     return {
-        "mode": "plan",
-        "learner": "marginals",
-        "epsilon_target": question.epsilon,
-        "delta": question.delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": [*guarantee.assumptions, _FIXED],
-        **drawn_content(guarantee, question.delta),
+        **certified_content(plan.guarantee(), "marginals", **given, further=(_FIXED,)),
         "records": plan.records,
         "marginals": question.ways,
         "columns": [{"name": column.name, "cells": column.cells} for column in question.columns],
@@ -269,10 +259,7 @@ def plan_content(plan: MarginalPlan) -> dict[str, Any]:
 def release_content(found: ReleasedMarginals, *, seed: int | None, data: str) -> dict[str, Any]:
     """Returns the entries of a release: the plan, and the published noisy sums, from which all answers follow."""
     return plan_content(found.of) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "weights": list(found.answers.of.weights),
         "published": {"noisy_sums": found.output},
         "overview": [

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from attrs import asdict, frozen
 
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import DurableLedger
 from hockeystick.accounting.arrays import FloatArray
@@ -53,21 +53,11 @@ class Question:
 
 def plan_content(plan: QueryRelease, question: Question) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, and the bound on the error of its answers."""
-    guarantee, learner, bound = plan.guarantee(), plan.learner, plan.error_bound()
-    found = guarantee.epsilon(question.delta, bracket=True)
+    learner, bound = plan.learner, plan.error_bound()
+    given = {"epsilon": question.epsilon, "delta": question.delta}
     parts = None if bound is None else {name: getattr(bound, name) for name in _PARTS}
     return {
-        "mode": "plan",
-        "learner": "query-release",
-        "epsilon_target": question.epsilon,
-        "delta": question.delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": [*guarantee.assumptions, _REFUSED],
-        **drawn_content(guarantee, question.delta),
+        **certified_content(plan.guarantee(), "query-release", **given, further=(_REFUSED,)),
         "records": plan.records,
         "queries": question.queries,
         "columns": [_column(one) for one in plan.columns],
@@ -127,10 +117,7 @@ def release_content(found: ReleasedQueries, question: Question, *, seed: int | N
     transcript, measured = found.law.transcripts, found.measured()
     chosen = transcript.queries[0]
     return plan_content(found.of, question) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "measured_error": measured.error,
         "measured_error_on_cover": measured.cover,
         "measured_error_on_any_records": measured.free,

@@ -11,7 +11,7 @@ from attrs import frozen
 from hockeystick._files.group_table import Rows, read_rows
 from hockeystick._files.missing_values import MissingRule
 from hockeystick._files.symbol_tables import Table
-from hockeystick._runs.guarantee_entries import drawn_content
+from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.releases.moment_release import Measure, MomentNoise, measure_content
 from hockeystick.accounting import (
     AccountantGraph,
@@ -292,21 +292,9 @@ class SummaryAnswers:
 
 def plan_content(plan: Summary, *, epsilon: float, delta: float) -> dict[str, Any]:
     """Returns the entries of a plan: its guarantee, its noise, and the bounds of both mechanisms of quantiles."""
-    guarantee = plan.graph().guarantee()
-    found = guarantee.epsilon(delta, bracket=True)
     quantiles = plan.quantiles
     return {
-        "mode": "plan",
-        "learner": "summary",
-        "epsilon_target": epsilon,
-        "delta": delta,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
-        "method": found.method,
-        "adjacency": guarantee.adjacency.value,
-        "threat_model": guarantee.threat_model,
-        "assumptions": list(guarantee.assumptions),
-        **drawn_content(guarantee, delta),
+        **certified_content(plan.graph().guarantee(), "summary", epsilon=epsilon, delta=delta),
         "person": plan.person,
         "rows": None if plan.person is None else plan.kept.most,
         "records": plan.moments.records,
@@ -333,10 +321,7 @@ def release_content(
     """Returns the entries of a release: the plan, and a row for each answer."""
     heads, rows = found.table()
     return plan_content(found.of, epsilon=epsilon, delta=delta) | {
-        "mode": "release" if seed is None else "simulation",
-        "simulated": seed is not None,
-        "seed": seed,
-        "data": data,
+        **drawn_from(data, seed),
         "columns": heads,
         "answers": rows,
     }
