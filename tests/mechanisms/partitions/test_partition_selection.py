@@ -7,6 +7,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
+import laws
 import numpy as np
 import pytest
 
@@ -187,3 +188,27 @@ def test_bad_counts_are_refused_without_their_value(value: Any) -> None:
 def test_bad_parameters_are_refused(make: Any) -> None:
     with pytest.raises((InvalidArgumentError, HockeystickError)):
         make()
+
+
+@pytest.mark.parametrize(("law", "scale"), [("laplace", 1.5), ("gaussian", 2.0)])
+def test_the_cost_has_the_chance_that_a_person_alone_is_shown(law: Any, scale: float) -> None:
+    """Without her the key is never shown, so no ε makes up for that chance; a threshold one higher has a lesser one."""
+    masses = (laws.discrete_laplace if law == "laplace" else laws.discrete_gaussian)(scale, 200)
+    shown = {t: float(masses[200 + t - 1 :].sum()) for t in (5, 6)}
+    for replacement in (False, True):
+        found = delta(ThresholdRule(law, scale, 5).event(1, replacement=replacement), 60.0).upper
+        assert shown[5] <= found <= shown[5] * (1 + 1e-6) and shown[6] < 0.9 * shown[5]
+
+
+@pytest.mark.parametrize("at", [0.5, 1.0, 1.5])
+def test_a_person_who_is_replaced_moves_two_keys_of_the_optimal_rule(at: float) -> None:
+    """One key loses a person and another gains one: the largest hockey stick of all pairs of numbers of persons."""
+    rule = OptimalRule(1.0, 1e-3)
+    kept = rule.probabilities(np.arange(12))
+    laws_of = [np.array([1 - p, p]) for p in kept]
+    worst = 0.0
+    for n, k in itertools.product(range(1, 12), range(11)):
+        before, after = np.outer(laws_of[n], laws_of[k]), np.outer(laws_of[n - 1], laws_of[k + 1])
+        worst = max(worst, float(np.maximum(before - math.exp(at) * after, 0.0).sum()))
+    assert worst <= delta(rule.event(1, replacement=True), at).upper
+    assert worst > delta(rule.event(1, replacement=False), at).upper  # of one key that moves, it would be too small

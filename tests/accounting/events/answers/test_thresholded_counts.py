@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 from hockeystick.accounting import (
     ZCDP,
@@ -25,7 +25,7 @@ from hockeystick.accounting import (
     delta,
 )
 from hockeystick.accounting.arrays import FloatArray
-from hockeystick.accounting.events.answers.thresholded_counts import blocks
+from hockeystick.accounting.events.answers.thresholded_counts import _one_way, blocks
 
 
 # An oracle that shares no code with the library: the law of a shown count, one outcome for all that are larger still.
@@ -184,3 +184,31 @@ def test_bad_parameters_are_refused(odd: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgumentError):
         given: dict[str, Any] = {"noise": PureDP(1.0), "shown": 1e-3, "partitions": 2}
         ThresholdedCounts(**(given | odd))
+
+
+@pytest.mark.parametrize("shown", [1e-9, 0.2])
+def test_a_block_costs_as_much_as_each_of_its_numbers_of_new_partitions(shown: float) -> None:
+    """The noise of old counts decides at a small p₀, and new ones do at a large one.
+
+    A shift by 1 of discrete Laplace noise has a loss of 1/scale either way, so shifts have a binomial law of losses.
+    """
+    scale, eps, hidden = 4.0, 0.6, math.log1p(-shown)
+
+    def shifts(r: int, x: float) -> float:
+        losses = (2 * np.arange(r + 1) - r) / scale
+        masses = stats.binom.pmf(np.arange(r + 1), r, 1 / (1 + math.exp(-1 / scale)))
+        return float(masses @ np.maximum(-np.expm1(x - losses), 0.0))
+
+    event = ThresholdedCounts(DiscreteLaplace(scale), shown, 40)
+    several = 0
+    for way in ("removal", "addition"):
+        for block, (first, last) in zip(_one_way(event, way), blocks(40), strict=True):
+            if first == last:
+                continue
+            several += 1
+            for j in range(first, last + 1):
+                none = math.exp(j * hidden)  # of her new partitions is shown
+                removed = 1 - none + none * shifts(40 - j, eps - j * hidden)
+                one = removed if way == "removal" else shifts(40 - j, eps + j * hidden)
+                assert one * (1 - 1e-12) <= delta(block, eps).upper
+    assert several == 8

@@ -11,7 +11,9 @@ import pytest
 from command_line import assert_refused
 
 import hockeystick as hs
+from hockeystick._runs.releases.moment_release import Measure, MomentNoise
 from hockeystick.accounting import Adjacency, InvalidArgumentError
+from hockeystick.mechanisms import RowMoments
 
 ADD, REPLACE = Adjacency.ADD_OR_REMOVE_ONE, Adjacency.REPLACE_ONE
 
@@ -91,3 +93,16 @@ def test_python_and_a_repeatable_simulation(ages: str) -> None:
 )
 def test_bad_options_are_refused(ages: str, words: str, said: str) -> None:
     assert_refused(command_line.run("summary", "--data", ages, *words.split()), said)
+
+
+@pytest.mark.parametrize("kind", ["mean", "variance", "sum"])
+def test_noise_for_a_public_total_covers_every_replaced_value(kind: Any) -> None:
+    """The first of several sums is what the others leave; a row's shares are enumerated on a grid of values."""
+    moments = RowMoments(kind, 0.0, 2.0)
+    values = np.linspace(0.0, 2.0, 81)
+    rows = np.array([moments([x], [0], groups=1)[0] for x in values])[:, (1 if moments.shares > 1 else 0) :]
+    apart = np.abs(rows[:, None] - rows[None]).sum(axis=2).max()
+    noise = MomentNoise.calibrated(
+        [Measure("x", moments)], epsilon=1.0, delta=0.0, rows=1, adjacency=REPLACE, records=9
+    )
+    assert apart <= noise.scale <= apart * (1 + 1e-4)

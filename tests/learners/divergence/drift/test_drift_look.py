@@ -6,8 +6,10 @@ import itertools
 import math
 from typing import Any
 
+import laws
 import numpy as np
 import pytest
+from samples import chi_square
 from scipy import stats
 
 from hockeystick.accounting import Adjacency, InvalidArgumentError, InvalidDataError, epsilon
@@ -306,3 +308,12 @@ def test_bad_data_are_refused_and_not_told() -> None:
     with pytest.raises(InvalidArgumentError, match="adjacency"):
         release_histogram([1, 2], epsilon=1.0, adjacency="replace")  # type: ignore[arg-type]
     assert checked_divergences(["tv", "kl"]) == ("kl", "tv")
+
+
+@pytest.mark.parametrize("shares", [1.0, 2.0])
+def test_simulated_noise_of_counts_follows_its_law(shares: float) -> None:
+    """A fixed seed; a false alarm has probability 1e-6, and noise that is shifted by one is caught."""
+    one = laws.discrete_laplace(2.0, 60)
+    law = one if shares == 1.0 else np.convolve(one, one)
+    drawn = LaplaceCounts(2.0, shares).draw(np.zeros(2), np.random.default_rng(5), 10_000)
+    assert chi_square(drawn.astype(int), law) > 1e-6 > chi_square(drawn.astype(int) + 1, law)

@@ -21,6 +21,7 @@ from hockeystick.accounting import (
     RefinementError,
 )
 from hockeystick.learners.divergence.client_counts import ClientCounts
+from hockeystick.learners.divergence.drift import drift_watch
 from hockeystick.learners.divergence.drift.cell_terms import cell_term
 from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
 from hockeystick.learners.divergence.drift.drift_watch import DriftWatch
@@ -229,3 +230,19 @@ def test_a_watch_resumes() -> None:
 def test_bad_arguments_are_refused(more: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         watch(**more)
+
+
+def test_each_window_has_simulations_of_its_own_that_are_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One set for all windows would make their p-values depend on each other."""
+    seen: list[int] = []
+
+    def spied(reference: Any, records: int, noise: Any, counts: Any, rng: np.random.Generator, runs: int) -> float:
+        seen.append(int(rng.integers(2**60)))
+        return 0.5
+
+    monkeypatch.setattr(drift_watch, "p_no_drift", spied)
+    for _ in range(2):
+        session = watch(false_alarms=0.01).start(noise=SimulationNoise(1), seed=3)
+        for _ in range(4):
+            session.look([100] * 10)
+    assert len(set(seen[:4])) == 4 and seen[:4] == seen[4:]
