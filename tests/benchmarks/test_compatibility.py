@@ -43,6 +43,32 @@ def test_a_missing_interpreter_is_no_failure_and_a_failed_installation_is(
     assert "| 3.11 | oldest | not installed | no wheel for this |" in capsys.readouterr().out
 
 
+def test_a_cell_that_passed_is_not_run_again_until_something_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs: list[str] = []
+
+    def tried(row: str, *_: object) -> tuple[str, str, str]:
+        runs.append(row)
+        return "failed" if row == "3.13-newest" and len(runs) < 6 else "passed", f"{len(runs)} passed", "numpy 2.0"
+
+    monkeypatch.setattr(compatibility, "tried", tried)
+    monkeypatch.setattr(compatibility, "state", lambda tests: f"abc{len(tests)}")
+    given = ["--wheel", "mine.whl", "--work", str(tmp_path)]
+    assert main(given) == 1 and runs == list(compatibility.ROWS)
+    first = capsys.readouterr().out
+    assert main(given) == 0 and runs == [*compatibility.ROWS, "3.13-newest"]
+    assert set(capsys.readouterr().out.splitlines()) - set(first.splitlines()) >= {
+        "| 3.13 | newest | passed | 6 passed | numpy 2.0 |"
+    }
+    assert main([*given, "--only", "3.11-*", "--tests", "tests/audits"]) == 0 and len(runs) == 8
+
+
+def test_the_tests_of_the_matrix_exist_and_its_state_depends_on_them() -> None:
+    assert all((ROOT / path).exists() for path in compatibility.SOME)
+    assert compatibility.state(compatibility.SOME) != compatibility.state(["tests"])
+
+
 def test_the_oldest_row_fails_if_something_newer_was_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, ...]] = []
 

@@ -128,7 +128,8 @@ def test_ci_runs_the_test_line_of_the_readme_and_before_it_only_what_needs_other
     ]
 
     assert found == [readme_commands()[1]]
-    assert script.rstrip().endswith('bash -c "$test_line"')
+    assert script.count('"$test_line"') == 2 and 'newcomer() {\n    bash -c "$test_line"\n}\n' in script
+    assert script.splitlines()[-1].startswith("follow newcomer #")  # its closing lines are the last
     assert "bin/pytest" not in script and re.findall(r"-m pytest .*", script) == [
         "-m pytest -q -p no:cacheprovider tests/learners/network",
         '-m pytest -q -p no:cacheprovider -rs "${files[@]}" -k "$named"',
