@@ -363,10 +363,17 @@ def _fisher(real: Pair) -> Projection:
         variance = (real[0].var(axis=0) + real[1].var(axis=0)) / 2
         weights = gap / np.where(variance > 0, variance, 1.0)
     else:
-        weights = np.linalg.lstsq(_spread(real), gap, rcond=None)[0]
+        weights = _solved(_spread(real), gap)
     weights = np.nan_to_num(np.clip(weights, -1e200, 1e200), nan=0.0)  # of columns that are alike, or that overflow
     size = np.abs(weights).max()
     return Projection((means[0] + means[1]) / 2, weights / size if size > 1e100 else weights)
+
+
+def _solved(spread: FloatArray, gap: FloatArray) -> FloatArray:
+    """Returns x with spread·x = gap, in units in which each number has variance 1, so that none is lost to rounding."""
+    unit = np.sqrt(np.diag(spread))
+    with np.errstate(over="ignore"):  # of tiny units: the caller clips
+        return np.asarray(np.linalg.solve(spread / unit / unit[:, None], gap / unit) / unit)
 
 
 def _spread(real: Pair) -> FloatArray:

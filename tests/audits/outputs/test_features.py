@@ -349,3 +349,13 @@ def test_a_wide_projection_uses_each_number_by_itself() -> None:
     wanted = gap / np.where(spread > 0.0, spread, 1.0)
     assert found.weights == pytest.approx(wanted, rel=1e-12) and found.weights[1] == 0.0
     assert found(first).mean() == pytest.approx(-found(second).mean()) and found(first).mean() > 0.0
+
+
+def test_a_projection_does_not_depend_on_the_units_of_the_numbers() -> None:
+    """Least squares by singular values, which is what it was, reads numbers of a small unit as round-off."""
+    rng, unit = np.random.default_rng(5), np.array([1e-12, 1.0, 1e12])
+    first, second = rng.standard_normal((200, 3)) + 0.5, rng.standard_normal((200, 3))
+    spread = (np.cov(first, rowvar=False) + np.cov(second, rowvar=False)) / 2
+    wanted = np.linalg.lstsq(spread, first.mean(axis=0) - second.mean(axis=0), rcond=None)[0]
+    assert _fisher((first, second)).weights == pytest.approx(wanted, rel=1e-4)  # a ridge of 1e-6
+    assert _fisher((first * unit, second * unit)).weights * unit == pytest.approx(_fisher((first, second)).weights)
