@@ -71,6 +71,9 @@ from .events.basic.given_laws import LossDistribution as LossDistribution
 from .events.basic.given_laws import OrderedPair as OrderedPair
 from .events.basic.group_steps import Chain as Chain
 from .events.basic.group_steps import chain as chain
+from .events.iterates.contraction import Contraction as Contraction
+from .events.iterates.published_last import last_iterate as last_iterate
+from .events.iterates.taut_string import last_iterate_mu as last_iterate_mu
 from .events.noise.correlated_noise import fixed_epochs as fixed_epochs
 from .events.noise.correlated_noise import matrix_mechanism as matrix_mechanism
 from .events.noise.correlated_noise import matrix_sensitivity as matrix_sensitivity

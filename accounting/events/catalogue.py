@@ -22,6 +22,8 @@ from hockeystick.accounting.events.basic.event import NO_EVENT, NoEvent, Privacy
 from hockeystick.accounting.events.basic.given_curves import GaussianDP, PrivacyProfile, RenyiCurve, TradeOff
 from hockeystick.accounting.events.basic.given_laws import DiscretePair, LossDistribution, OrderedPair
 from hockeystick.accounting.events.basic.group_steps import Chain, chain
+from hockeystick.accounting.events.iterates.published_last import last_iterate
+from hockeystick.accounting.events.iterates.taut_string import last_iterate_mu
 from hockeystick.accounting.events.noise.correlated_noise import (
     fixed_epochs,
     matrix_mechanism,
@@ -123,6 +125,8 @@ __all__ = [
     "cyclic_patterns",
     "fixed_epochs",
     "gumbel_top",
+    "last_iterate",
+    "last_iterate_mu",
     "matrix_mechanism",
     "matrix_sensitivity",
     "min_separated_matrix_mechanism",

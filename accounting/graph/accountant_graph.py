@@ -13,6 +13,7 @@ of block i is then a multiset of events with counts, for any n.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,12 @@ from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError, UnsupportedAdjacencyError
 from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
+from hockeystick.accounting.events.iterates.contraction import Contraction
 from hockeystick.accounting.graph import graph_json
 from hockeystick.accounting.graph.guarantee import Guarantee
 from hockeystick.accounting.graph.neighbour_moves import Moves, prune
 from hockeystick.accounting.graph.parts.charges import EVERYTHING, Move, simulated_assumption
+from hockeystick.accounting.graph.parts.hidden_states import HiddenIterates
 from hockeystick.accounting.graph.parts.nodes import (
     Node,
     NodeKind,
@@ -187,6 +190,52 @@ class AccountantGraph:
                 raise GraphError(f"post {name!r} reads data from {node.name!r}: use release() or transform()")
         return self._with(Post(name, inputs))
 
+    def last_iterate(
+        self,
+        name: str,
+        *,
+        of: str,
+        contraction: Contraction,
+        batches: int = 1,
+        unread: int = 0,
+        diameter: float = math.inf,
+    ) -> AccountantGraph:
+        """Adds the last iterate of a release that is a noisy iteration, with its hidden states, as a published value.
+
+        A view that sees this value, and nothing else that was computed from the release, pays
+        ``events.last_iterate`` for it in place of all iterates. Its guarantee has the assumptions of that bound.
+        Every other view, and the guarantee without a view, pays for all iterates. To publish an iterate on the way, let
+        a second release continue from it: both last iterates are then charged.
+
+        Args:
+          name: of the value.
+          of: a release whose event is a ``Gaussian`` or a ``PoissonSampled`` of one; its count is the number of steps
+            that read one record: of all steps, or of one batch's turns.
+          contraction: how far apart a step without its noise carries two iterates at most.
+          batches, unread, diameter: see ``events.last_iterate``.
+
+        Raises:
+          GraphError: ``of`` is not a release, has a reach, or the name is taken.
+          InvalidArgumentError: an argument outside its domain.
+          UnsupportedEventError: the event of the release has no bound for its last iterate.
+
+        Example:
+          >>> from hockeystick.accounting import AccountantGraph, Contraction, Gaussian
+          >>> step = Contraction.of_gradient_descent(
+          ...     0.1, regulariser=0.5, smoothness=4.0, largest_batch=500, normaliser=500
+          ... )
+          >>> graph = AccountantGraph().source("people").release("steps", Gaussian(10.0), reads=["people"], count=160)
+          >>> graph = graph.last_iterate("model", of="steps", contraction=step).view("last", sees=["model"])
+          >>> [round(graph.guarantee(view=view).epsilon(1e-5).upper, 3) for view in (None, "last")]
+          [5.759, 2.557]
+        """
+        node = self._node(of)
+        if not isinstance(node, Release) or node.reach is not None:
+            raise GraphError(f"{name!r} is a last iterate of {of!r}: give a release without a reach")
+        hidden = HiddenIterates(contraction, batches, unread, diameter)
+        hidden.event(node.event, node.count)  # refuses what has no bound
+        return self._with(Post(name, (of,), hidden))
+
     def view(
         self, name: str, *, sees: list[str] | tuple[str, ...], events: Mapping[str, PrivacyEvent] | None = None
     ) -> AccountantGraph:
@@ -335,8 +384,12 @@ class AccountantGraph:
             )
 
     def _guarantee(self, moves: Iterable[Move], group: int, view: str | None) -> Guarantee:
-        threat = EVERYTHING if view is None else view_named(view, self.views).describe()
-        assumptions = self.assumptions + simulated_assumption(self.simulated())
+        threat, hidden = EVERYTHING, []
+        if view is not None:
+            seen = view_named(view, self.views)
+            threat, hidden = seen.describe(self.nodes), list(seen.last_iterates(self.nodes))
+        terms = [sentence for post in hidden if post.hidden for sentence in post.hidden.assumptions(post.reads[0])]
+        assumptions = self.assumptions + simulated_assumption(self.simulated()) + tuple(dict.fromkeys(terms))
         return Guarantee(prune(list(moves)), self.adjacency, group, assumptions, threat)
 
     def _guarantee_under(self, under: Adjacency, group: int, view: str | None) -> Guarantee:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import GraphError
 from hockeystick.accounting.events import event_json
+from hockeystick.accounting.events.iterates.contraction import Contraction
 from hockeystick.accounting.files.reading import UnreadableFileError, json_value
 from hockeystick.accounting.graph.parts.nodes import Node, Post, Reach, Release, Source, Transform
 
@@ -85,6 +87,15 @@ def _node_to_json(node: Node) -> dict[str, Any]:
         out["size"] = node.size
     if isinstance(node, (Transform, Release, Post)):
         out["reads"] = list(node.reads)
+    if isinstance(node, Post) and node.hidden is not None:
+        terms, contraction = node.hidden, node.hidden.contraction
+        out["last_iterate"] = {
+            "factor": contraction.factor,
+            "assumptions": list(contraction.assumptions),
+            "batches": terms.batches,
+            "unread": terms.unread,
+            "diameter": "inf" if math.isinf(terms.diameter) else terms.diameter,
+        }
     if isinstance(node, Transform):
         out["stability"] = [list(row) for row in node.stability]
     if isinstance(node, Release):
@@ -101,7 +112,7 @@ _KEYS = {
     "public": ({"kind", "name"}, set[str]()),
     "transform": ({"kind", "name", "reads", "stability"}, set[str]()),
     "release": ({"kind", "name", "reads", "event"}, {"count", "reach", "cumulative", "leading", "simulated"}),
-    "post": ({"kind", "name", "reads"}, set[str]()),
+    "post": ({"kind", "name", "reads"}, {"last_iterate"}),
 }
 
 
@@ -118,6 +129,8 @@ def _add_from_json(graph: Any, data: dict[str, Any], where: str) -> Any:
     if kind == "public":
         return graph.public(name)
     if kind == "post":
+        if "last_iterate" in data:
+            return _last_iterate(graph, name, reads, data["last_iterate"], f"{where}.last_iterate")
         return graph.post(name, reads=reads)
     if kind == "transform":
         rows = [event_json.listing(row, f"{where}.stability") for row in event_json.listing(data["stability"], where)]
@@ -138,4 +151,21 @@ def _add_from_json(graph: Any, data: dict[str, Any], where: str) -> Any:
         cumulative=_boolean(data.get("cumulative", False), f"{where}.cumulative"),
         leading=_boolean(data.get("leading", False), f"{where}.leading"),
         simulated=_boolean(data.get("simulated", False), f"{where}.simulated"),
+    )
+
+
+def _last_iterate(graph: Any, name: str, reads: list[str], value: object, where: str) -> Any:
+    terms = event_json.mapping(value, where)
+    keys = {"factor", "assumptions", "batches", "unread", "diameter"}
+    event_json.check_keys(terms, keys, keys, where)
+    if len(reads) != 1:
+        raise GraphError(f"{where}: expected one release to read, found {len(reads)}")
+    diameter = math.inf if terms["diameter"] == "inf" else terms["diameter"]
+    return graph.last_iterate(
+        name,
+        of=reads[0],
+        contraction=Contraction(terms["factor"], tuple(_strings(terms["assumptions"], f"{where}.assumptions"))),
+        batches=terms["batches"],
+        unread=terms["unread"],
+        diameter=diameter,
     )

@@ -45,7 +45,7 @@ def graph_schema() -> dict[str, Any]:
             simulated={"type": "boolean"},
             optional=["count", "reach", "cumulative", "leading", "simulated"],
         ),
-        "post": _object(name=_NAME, reads=_NAMES),
+        "post": _object(name=_NAME, reads=_NAMES, last_iterate=_last_iterate(), optional=["last_iterate"]),
     }
     view = _object(
         name=_NAME, sees=_NAMES, events={"type": "object", "additionalProperties": _EVENT}, optional=["events"]
@@ -124,6 +124,16 @@ def _object(*, optional: list[str] | None = None, **properties: dict[str, Any]) 
 def _tagged(key: str, value: str, schema: dict[str, Any]) -> dict[str, Any]:
     properties = {key: {"const": value}, **schema["properties"]}
     return {**schema, "properties": properties, "required": [key, *schema["required"]]}
+
+
+def _last_iterate() -> dict[str, Any]:
+    return _object(
+        factor={"type": "number", "minimum": 0},
+        assumptions={"type": "array", "items": {"type": "string"}},
+        batches=_COUNT,
+        unread={"type": "integer", "minimum": 0},
+        diameter={"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "inf"}]},
+    )
 
 
 def _limit() -> dict[str, Any]:

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from hockeystick.accounting import validate
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError
 from hockeystick.accounting.events.basic.event import PrivacyEvent
+from hockeystick.accounting.graph.parts.hidden_states import HiddenIterates
 
 Members = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -139,17 +140,24 @@ class Release:
 
 @frozen
 class Post:
-    """Post-processing of published values, which is free."""
+    """Post-processing of published values, which is free.
+
+    Attributes:
+      hidden: the terms on which a view that sees no other part of the one release that is read pays for its last
+        iterate alone.
+    """
 
     name: str
     reads: tuple[str, ...]
+    hidden: HiddenIterates | None = None
 
 
 @frozen
 class View:
     """A threat model: the published values that an adversary sees.
 
-    An unseen release that feeds a seen value is charged as if it were seen.
+    An unseen release that feeds a seen value is charged as if it were seen, unless that value is its last iterate; see
+    ``AccountantGraph.last_iterate``.
 
     Attributes:
       name: of the view.
@@ -172,7 +180,48 @@ class View:
     events: tuple[tuple[str, PrivacyEvent], ...] = ()
 
     def charged(self, nodes: tuple[Node, ...]) -> tuple[Release, ...]:
-        """Returns the releases that the view pays for, with the events that they cost it."""
+        """Returns the releases that the view pays for, with the events that they cost it.
+
+        Raises:
+          GraphError: a last iterate is seen, and another value that was computed from its iterates.
+        """
+        reached, other = self._reached(nodes), dict(self.events)
+        hidden = {post.reads[0]: post.hidden for post in self.last_iterates(nodes)}
+        charged, complete = [], True
+        for node in nodes:
+            if isinstance(node, Release):
+                if node.name not in reached:
+                    complete = False  # the law of an unseen release may differ between the data sets
+                    continue
+                event, count = other.get(node.name, node.event), node.count
+                if (terms := hidden.get(node.name)) is not None:
+                    event, count = terms.event(event, count), 1
+                charged.append(evolve(node, event=event, count=count, leading=node.leading and complete))
+        return tuple(charged)
+
+    def last_iterates(self, nodes: tuple[Node, ...]) -> tuple[Post, ...]:
+        """Returns the seen last iterates of releases whose other iterates are hidden from the view.
+
+        Raises:
+          GraphError: another value that was computed from the same iterates is seen, too.
+        """
+        reached = self._reached(nodes)
+        readers = [node for node in nodes if node.name in reached and not isinstance(node, (Source, Public))]
+        found = []
+        for post in readers:
+            if isinstance(post, Post) and post.hidden is not None and post.reads[0] not in self.sees:
+                step = post.reads[0]
+                if others := [node.name for node in readers if step in node.reads and node is not post]:
+                    raise GraphError(
+                        f"view {self.name!r} sees {post.name!r}, the last iterate of {step!r}, and also {others[0]!r}, "
+                        f"which was computed from its iterates: let the view see {step!r}, which charges all of them, "
+                        f"or let {others[0]!r} read {post.name!r}"
+                    )
+                found.append(post)
+        return tuple(found)
+
+    def _reached(self, nodes: tuple[Node, ...]) -> set[str]:
+        """Returns the names of the nodes that the seen values were computed from, with their own."""
         by_name = {node.name: node for node in nodes}
         reached: set[str] = set()
         pending = list(self.sees)
@@ -181,21 +230,15 @@ class View:
             if name not in reached:
                 reached.add(name)
                 pending.extend(getattr(by_name[name], "reads", ()))
-        other = dict(self.events)
-        charged, complete = [], True
-        for node in nodes:
-            if isinstance(node, Release):
-                if node.name not in reached:
-                    complete = False  # the law of an unseen release may differ between the data sets
-                    continue
-                event = other.get(node.name, node.event)
-                charged.append(evolve(node, event=event, leading=node.leading and complete))
-        return tuple(charged)
+        return reached
 
-    def describe(self) -> str:
-        """Returns the view in words, for a guarantee."""
+    def describe(self, nodes: tuple[Node, ...] = ()) -> str:
+        """Returns the view in words, for a guarantee of a graph of these nodes."""
         words = f"{self.name}: sees {', '.join(self.sees)}"
-        return words + "".join(f"; {name} is charged as {event}" for name, event in self.events)
+        words += "".join(f"; {name} is charged as {event}" for name, event in self.events)
+        return words + "".join(
+            f"; of the iterates of {post.reads[0]} it sees the last one alone" for post in self.last_iterates(nodes)
+        )
 
 
 def view_named(name: str, views: tuple[View, ...]) -> View:

@@ -1,0 +1,1 @@
+"""Events of noisy iterations whose last iterate alone is published: hidden states."""
