@@ -18,7 +18,7 @@ from benchmarks.frame import ROOT, WORK, command, digest
 
 PARTS = ("hockeystick", "accounting", "mechanisms", "learners", "audits")
 FOLDERS = (*PARTS, "benchmarks")
-WORDS = ("mark.deep", "each_third", "deep_examples", "diagonal")  # the mark, and the helpers that set it
+WORDS = ("mark.deep", "mark.every", "each_third", "deep_examples", "diagonal")  # the marks, and helpers that set them
 PACKAGE = (*FOLDERS, "tests/helpers", "tests/conftest.py")
 
 

@@ -101,9 +101,9 @@ def power(
 
     Example:
       >>> import hockeystick as hs
-      >>> axes = hs.plots.power(1.0, true_epsilons=[1.2, 1.5], samples=(1000, 50_000))
+      >>> axes = hs.plots.power(1.0, true_epsilons=[2.0], samples=(10, 100))
       >>> [text.get_text() for text in axes.get_legend().get_texts()]
-      ['true ε = 1.2', 'true ε = 1.5']
+      ['true ε = 2']
     """
     epsilon, delta = real("epsilon", epsilon, low=0.0, high=700.0), probability("delta", delta)
     q, level = (

@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import signal
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import cache
@@ -41,7 +42,10 @@ def pytest_sessionstart() -> None:
             providers._get_local_constants = lambda: none
 
 
-TIERS = {"statistical": ("statistical", "mutant_table", "deep_examples"), "deep": ("deep", "each_third", "diagonal")}
+TIERS = {
+    "statistical": ("statistical", "mutant_table", "deep_examples"),
+    "deep": ("deep", "mark.every", "each_third", "diagonal"),
+}
 """The marks of tiers, and the words of which a module with such tests has one: the mark, or the helper that sets it."""
 
 
@@ -102,9 +106,22 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
 
 
+def thin(items: list[pytest.Item]) -> None:
+    """Leaves every n-th case of a test with the mark ``every(n, first)``, and marks the others *deep*."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("every"):
+            test = item.nodeid.partition("[")[0]
+            n, first = (*mark.args, 0)[:2]
+            if seen[test] % n != first:
+                item.add_marker(pytest.mark.deep)
+            seen[test] += 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest's own, which chooses by -m
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts every test into one tier: by the mark deep, by its folder, by the mark statistical; all the rest is fast."""
+    thin(items)
     for item in items:
         if of_project(item.path) and not item.get_closest_marker("deep"):
             item.add_marker(pytest.mark.project)

@@ -54,12 +54,12 @@ class OneRunPlan:
 
     Example:
       >>> import hockeystick as hs
-      >>> plan = hs.audits.OneRunPlan.of(hs.Claim.gdp(1.0, delta=1e-5), 600, runs=5, confidence=0.95)
-      >>> plan.k_plus + plan.k_minus, round(plan.noise, 2), round(plan.power_at(0.7), 3)
-      (124, 0.74, 0.995)
+      >>> plan = hs.audits.OneRunPlan.of(hs.Claim.gdp(1.0, delta=1e-5), 100, runs=5, confidence=0.95)
+      >>> plan.k_plus + plan.k_minus, round(plan.noise, 2), round(plan.power_at(0.6), 3)
+      (31, 0.64, 0.978)
       >>> print(plan)  # doctest: +NORMALIZE_WHITESPACE
-      600 canaries in each of 5 runs: noise x 0.743 is refuted with probability 0.9 (confidence 0.95);
-      62 guesses in, 62 out in each run, of which 572 of 620 must be right
+      100 canaries in each of 5 runs: noise x 0.639 is refuted with probability 0.9 (confidence 0.95);
+      16 guesses in, 15 out in each run, of which 143 of 155 must be right
     """
 
     canaries: int
@@ -116,9 +116,9 @@ class OneRunPlan:
 
         Example:
           >>> import hockeystick as hs
-          >>> plan = hs.audits.OneRunPlan.for_noise(hs.Claim.gdp(1.0, delta=1e-5), 0.5, runs=3, confidence=0.95)
+          >>> plan = hs.audits.OneRunPlan.for_noise(hs.Claim.gdp(1.0, delta=1e-5), 0.3, runs=3, confidence=0.95)
           >>> plan.canaries
-          46
+          9
         """
         noise = real("noise", noise, low=0.0, high=1.0, low_open=True, high_open=True)
         runs = integer("runs", runs, low=1, high=_SEARCHED // 8)

@@ -282,8 +282,9 @@ class Verdict(CommonVerdict):
           >>> import hockeystick as hs
           >>> target = lambda x, rng, runs: x + rng.laplace(size=runs)
           >>> verdict = hs.audit(target, claim=hs.Claim(1.0), neighbours=(0.0, 1.0), samples=5000, rng=1)
-          >>> verdict.plot("power").get_ylabel()
-          'probability to refute ε = 1'
+          >>> axes = verdict.plot()
+          >>> axes.get_xlabel(), axes.get_ylabel()
+          ('false alarms of an attack', 'its misses')
         """
         kind = one_of("kind", kind, "trade-off", "power")
         if kind == "power":

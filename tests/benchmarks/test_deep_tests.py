@@ -1,6 +1,7 @@
 """Tests of the command that runs the tier *deep*: it resumes, and fails with a test."""
 
 import ast
+import re
 import subprocess
 import sys
 
@@ -43,7 +44,7 @@ def test_every_helper_that_marks_deep_tests_is_known():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef) and "mark.deep" in ast.unparse(node):
                 marking.add(node.name)
-    assert set(deep_tests.WORDS[1:]) <= marking <= {*deep_tests.WORDS, "decorate", "test"}
+    assert set(deep_tests.WORDS[2:]) <= marking <= {*deep_tests.WORDS, "decorate", "test"}
 
 
 def test_every_test_is_in_one_tier(pytester):
@@ -59,10 +60,21 @@ def test_every_test_is_in_one_tier(pytester):
         @pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.deep)])
         def test_slow(size):
             pass
+
+        @pytest.mark.every(3, 1)
+        @pytest.mark.parametrize("size", range(5))
+        def test_case(size):
+            pass
         """
     )
-    pytester.makeini("[pytest]\nmarkers =\n    fast:\n    statistical:\n    deep:\n    project:\n")
-    for tier, test in {"fast": "test_fast", "statistical": "test_slow[1]", "deep": "test_slow[2]"}.items():
+    marks = ("fast", "statistical", "deep", "project", "every")
+    pytester.makeini("[pytest]\nmarkers =\n" + "".join(f"    {mark}:\n" for mark in marks))
+    expected = {
+        "fast": {"test_fast", "test_case[1]", "test_case[4]"},
+        "statistical": {"test_slow[1]"},
+        "deep": {"test_slow[2]", "test_case[0]", "test_case[2]", "test_case[3]"},
+    }
+    for tier, tests in expected.items():
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-m", tier, "-v", "-p", "no:cacheprovider"],
             cwd=pytester.path,
@@ -70,4 +82,4 @@ def test_every_test_is_in_one_tier(pytester):
             text=True,
             check=False,
         )
-        assert f"{test} PASSED" in done.stdout and "1 passed" in done.stdout, done.stdout
+        assert set(re.findall(r"::(\S+) PASSED", done.stdout)) == tests, done.stdout

@@ -222,6 +222,7 @@ def test_each_method_exists_or_is_refused_with_its_reason(name: str, learners: d
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.every(3)
 def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any]) -> None:
     """For one person and for two; the event is the graph's; a group may leave more unused."""
     learner, delta, view = learners[name], 0.0 if name in PURE else 1e-6, DEPLOYED[name].view
@@ -234,6 +235,7 @@ def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any])
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.every(3)
 def test_group_targets_are_met(name: str) -> None:
     row, delta = DEPLOYED[name], 0.0 if name in PURE else 1e-6
     learner = row.build(group=2)
@@ -268,6 +270,7 @@ def test_a_session_plays_what_a_release_plays(name: str, learners: dict[str, Any
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.every(3)
 def test_checkpoints_go_on_and_belong_to_their_run(name: str, learners: dict[str, Any]) -> None:
     learner, row = learners[name], DEPLOYED[name]
     session = learner.start(noise=SimulationNoise(4))
@@ -328,6 +331,7 @@ def ledger_of(learner: Any, kind: str, folder: Path) -> tuple[Any, dict[str, Any
 
 @pytest.mark.parametrize("kind", ["plan", "filter", "file"])
 @pytest.mark.parametrize("name", DEPLOYED)
+@pytest.mark.every(5)
 def test_a_ledger_refuses_a_second_session_of_one_checkpoint(
     name: str, kind: str, learners: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -1,4 +1,7 @@
-"""Tests of the structure: folders are small, imports point down the layers, and no module imports itself indirectly."""
+"""Tests of the checks of the structure, each on a fault, and of two rules more: readers of files, and random numbers.
+
+The checkout itself is checked by ``.ci/house.py`` and ``lint-imports``, which .ci/run calls before these tests.
+"""
 
 from __future__ import annotations
 
@@ -48,12 +51,6 @@ def lint(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], subproces
     return run
 
 
-def test_imports_point_down_the_floors(lint: Callable[[Path], subprocess.CompletedProcess[str]]) -> None:
-    found = lint(ROOT / "pyproject.toml")
-
-    assert found.returncode == 0, found.stdout
-
-
 def test_an_inverted_floor_is_detected(
     lint: Callable[[Path], subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
@@ -78,27 +75,11 @@ def test_every_package_of_packages_has_floors() -> None:
     } <= floors
 
 
-def test_no_module_imports_itself_indirectly(house: ModuleType) -> None:
+def test_modules_that_import_each_other_are_found(house: ModuleType) -> None:
     graph = house.arrows()
 
     assert graph.number_of_edges() > 2000
-    assert house.cycles(graph) == []
     assert house.cycles(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")])) == [["a", "b", "c"]]
-
-
-def test_folders_are_small_and_have_a_description(house: ModuleType) -> None:
-    assert house.crowded() == {}
-    assert house.without_sentence() == []
-
-
-def test_functions_are_at_most_80_lines_long(house: ModuleType) -> None:
-    assert house.long_functions() == {}
-
-
-def test_factors_against_round_off_have_a_reason(house: ModuleType) -> None:
-    bare, factors = house.unexplained()
-    assert len(bare) <= house.UNEXPLAINED, bare
-    assert factors > 200  # it finds them
 
 
 @pytest.mark.parametrize(
@@ -139,7 +120,6 @@ def test_violations_of_a_rule_are_found(house: ModuleType, tmp_path: Path) -> No
 
 
 def test_a_name_means_a_module_or_a_function(house: ModuleType, tmp_path: Path) -> None:
-    assert house.named_twice() == []
     for part in house.PARTS:
         (tmp_path / part).mkdir()
     (tmp_path / "audits" / "__init__.pyi").write_text("from . import events\nfrom .rooms.walls import wall as wall\n")
@@ -151,7 +131,6 @@ def test_a_name_means_a_module_or_a_function(house: ModuleType, tmp_path: Path) 
 
 
 def test_public_names_have_examples(house: ModuleType, tmp_path: Path) -> None:
-    assert len(house.without_example()) <= house.WITHOUT_EXAMPLE, house.without_example()
     for part in house.PARTS:
         (tmp_path / part).mkdir()
     names = ("Bare", "Shown", "Elsewhere", "OtherError")
@@ -241,7 +220,10 @@ LOADING = {"json", "np", "numpy", "pickle", "tomllib", "marshal"}
 
 def readings(path: Path) -> Iterator[str]:
     """The calls in a file that read a file or parse what one holds; ``open`` only where it does not write."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if not any(f"{name}(" in text for name in (*READING, "load", "loads")):
+        return
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue
         name, given = ast.unparse(node.func), {ast.unparse(one) for one in node.args}

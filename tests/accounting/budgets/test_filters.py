@@ -184,6 +184,7 @@ def test_the_budget_at_one_order_is_rounded_up(order, share):
 @pytest.mark.parametrize("kind", [ZCDPFilter, GDPFilter, RDPFilter])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-3), (1.0, 1e-6), (8.0, 1e-10)])
 @pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.every(4)
 def test_a_filter_for_a_target_meets_it_tightly(kind, epsilon, delta, share):
     orders = {"orders": (64.0, 2048.0, 65536.0)} if kind is RDPFilter else {}
     budget = kind.for_target(epsilon, delta, failure_delta=share * delta, **orders)

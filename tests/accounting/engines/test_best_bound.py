@@ -190,6 +190,7 @@ def test_parallel_of_equal_events_is_the_event():
 
 @pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 7.0])
 @pytest.mark.parametrize("d", [0.3, 1e-3, 1e-6, 1e-10, 1e-15, 1e-30])
+@pytest.mark.every(3)
 def test_numerical_composition_brackets_the_gaussian_closed_form(mu, d):
     """B7: the general engine does not use the Gaussian closed form, and stays above the truth at tiny δ."""
     event = compose((Gaussian(10 / mu), 100))
@@ -349,6 +350,7 @@ def test_a_delta_next_to_one_is_not_rounded_below_it():
 
 
 @pytest.mark.parametrize("eps", [0.05, 0.3, 1.0, 1.8])
+@pytest.mark.every(2)
 def test_digits_of_deltas_near_one_are_bounded(eps):
     """The logarithm is a small difference of large numbers here."""
     for mu in np.linspace(10.0, 13.0, 301).tolist():

@@ -27,6 +27,7 @@ def exact_transform(weights: np.ndarray, k: int, size: int = SIZE) -> mp.mpc:
 
 @pytest.mark.parametrize("products", [2**22, 2**10])  # with the second some cells are far
 @pytest.mark.parametrize("rare", [1e-12, 1e-5, 0.05, 0.6])
+@pytest.mark.every(3)
 def test_the_logarithm_is_within_its_error(monkeypatch: pytest.MonkeyPatch, products: int, rare: float) -> None:
     monkeypatch.setattr(bright_spectrum, "_PRODUCTS", products)
     weights, k = law(3, 100, rare), np.arange(0, SIZE // 2 + 1)

@@ -252,6 +252,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("c", [0.3, 8.0])
+@pytest.mark.every(2)
 def test_moments_of_normal_mixtures(kind, c):
     law = NormalMixtureLaw(*KINDS[kind])
     k, k_error = law.log_moment(c)
@@ -473,6 +474,7 @@ def exact_moment(law, z):
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("c", [0.05, 3.0])
+@pytest.mark.every(3)
 def test_lines_are_within_their_errors(name, c):
     law = LAWS[name][0]
     k, k_error = law.log_moment(c)

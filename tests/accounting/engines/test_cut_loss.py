@@ -68,6 +68,7 @@ def two_removals(q: float, sigma: float, eps: float) -> float:
 
 @pytest.mark.parametrize("q", [1e-12, 1e-8, 1e-4, 0.1])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 10.0])
+@pytest.mark.every(3)
 def test_one_step_is_the_closed_form_in_50_digits(q: float, sigma: float) -> None:
     for d in (1e-5, 1e-20, 1e-290):
         exact, found = one_step(q, sigma, d), epsilon(PoissonSampled(q, Gaussian(sigma)), d, bracket=True)
@@ -130,6 +131,7 @@ def test_the_profile_of_mixtures_holds_the_exact_one(log_q: float, mu: float, z:
 @pytest.mark.parametrize("inner, exact", [(Laplace(0.7), lambda t: -math.expm1((t - 1 / 0.7) / 2)),
                                           (GaussianDP(1.2), None), (RandomizedResponse(1.1, 2), None)])  # fmt: skip
 @pytest.mark.parametrize("q", [1e-7, 0.2])
+@pytest.mark.every(2)
 def test_a_sampled_access_costs_what_its_profile_says(inner: Any, exact: Any, q: float) -> None:
     for share in (0.3, 0.01, 1e-6):
         d = q * share
@@ -235,6 +237,7 @@ def test_many_steps_are_the_reference(q: float, sigma: float, steps: int, d: flo
 @pytest.mark.parametrize("q", [1e-8, 1e-5, 1e-3])
 @pytest.mark.parametrize("mu", [0.1, 1.0, 2.0])
 @pytest.mark.parametrize("kind", ["removal", "addition", "replacement"])
+@pytest.mark.every(7)
 def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q: float, mu: float, kind: str) -> None:
     """By quadrature in 40 digits; p − e^l·q in floats is off by more than the cell's own rise."""
     sampled, away = NormalMixture((0.0, mu), (1 - q, q)), NormalMixture((-mu, 0.0), (q, 1 - q))
@@ -268,6 +271,7 @@ def test_the_rise_of_narrow_cells_is_known_where_their_difference_is_round_off(q
 
 @pytest.mark.parametrize("q, sigma", [(1e-8, 0.5), (1e-8, 0.25), (1e-7, 0.5)])
 @pytest.mark.parametrize("kind", ["removal", "addition"])
+@pytest.mark.every(3)
 def test_the_rise_of_the_cell_in_which_the_losses_end_is_known(q: float, sigma: float, kind: str) -> None:
     """There a narrow cell has many outcomes: by quadrature in 40 digits, from the end of the losses on."""
     mu, step = 1 / sigma, min(q / 8.5, 9e-9)
@@ -503,6 +507,7 @@ def test_a_sparse_law_bounds_the_delta_that_a_law_on_all_steps_bounds(event: Pri
 
 @pytest.mark.parametrize("mu, step", [(1.0, 1e-4), (3.0, 1e-3), (0.1, 2e-9)])
 @pytest.mark.parametrize("eps", [-0.5, 0.0, 0.02, 1.0])
+@pytest.mark.every(2)
 def test_sparse_laws_of_one_step_bound_its_delta(mu: float, step: float, eps: float) -> None:
     pair, found = MixturePair(NormalMixture((mu,), (1.0,)), ORIGIN), []
     for upper in (False, True):

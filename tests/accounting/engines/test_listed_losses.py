@@ -66,6 +66,7 @@ def assert_exact(event, rows, at):
 @pytest.mark.parametrize("at", [1e-3, 1e-8, 1e-30])
 @pytest.mark.parametrize("sigma", [0.05, 0.1, 0.23021707765118915, 0.4, 0.8, 2.0])
 @pytest.mark.parametrize("shift", [1, 2, 3, 6, 10])
+@pytest.mark.every(5)
 def test_discrete_gaussian_noise_of_any_scale_at_any_distance(sigma, shift, at):
     event = DiscreteGaussian(sigma, distance=shift, coordinates=1)
     assert_exact(event, [outcomes(gaussian(sigma), (shift,), math.ceil(15 * sigma) + 2)], at)
@@ -80,6 +81,7 @@ def test_discrete_gaussian_noise_far_away_has_its_exact_epsilon():
 @pytest.mark.parametrize("at", [1e-8, 1e-20])
 @pytest.mark.parametrize("variance", [0.01, 0.5])
 @pytest.mark.parametrize("shift", [1, 3, 10])
+@pytest.mark.every(3)
 def test_skellam_noise_of_tiny_variance(variance, shift, at):
     event = Skellam(variance, distance=shift, coordinates=1)
     assert_exact(event, [outcomes(skellam(variance), (shift,), 24)], at)
@@ -105,6 +107,7 @@ VECTORS: dict[tuple[int, int], list[tuple[int, ...]]] = {
 
 @pytest.mark.parametrize("coordinates, square", VECTORS)
 @pytest.mark.parametrize("at", [1e-8, 1e-20])
+@pytest.mark.every(2)
 def test_several_coordinates_of_tiny_noise(coordinates, square, at):
     vectors = VECTORS[coordinates, square]
     distance = math.sqrt(square)

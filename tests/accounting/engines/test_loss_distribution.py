@@ -52,6 +52,7 @@ U = 2.0**-53
 
 
 @pytest.mark.parametrize("stages", [2, 3, 6, 9, 12, 15, 18, 20])
+@pytest.mark.every(4)
 def test_roots_of_unity_are_as_accurate_as_the_transforms_bound_assumes(stages):
     """An impulse passes a single multiplication, which reveals the roots of unity of its stage."""
     size, rng = 1 << stages, np.random.default_rng(stages)
@@ -186,6 +187,7 @@ def normal_mass(low, high):
 
 @pytest.mark.parametrize("mu", [1e-6, 0.01, 0.5, 3.0, 12.0])
 @pytest.mark.parametrize("count", [2, 30, 4e3, 3e5])
+@pytest.mark.every(3)
 def test_gaussian_cells_keep_their_relative_accuracy_on_the_narrowest_cells(mu, count):
     pair, rng = GaussianPair(mu), np.random.default_rng(7)
     low, high = pair.support()
@@ -320,6 +322,7 @@ def test_laws_from_above_and_below_close_in_with_the_square_of_the_step(pair):
                                   PoissonSampled(0.01, Gaussian(0.8)).directions()[1].pair(),
                                   PoissonSampled(0.2, Laplace(0.5)).directions()[0].pair()])  # fmt: skip
 @pytest.mark.parametrize("cells", [50, 3000, 200_001])
+@pytest.mark.every(3)
 def test_q_has_mass_at_most_one_from_above_and_at_least_one_from_below(pair, cells):
     """Q's mass is Σ p·e^{−loss}: at most 1 for a law from above, where mass only moves up, and at least 1 from
     below."""

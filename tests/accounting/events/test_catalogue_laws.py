@@ -144,6 +144,7 @@ def assert_increasing(values: list[float], slack: float = 2e-6) -> None:
 
 
 @every_event
+@pytest.mark.every(3, 1)
 def test_more_accesses_cost_more(event):
     assert_increasing(costs([compose((event, n)) for n in (1, 2, 5)], 1e-6))
 
@@ -223,6 +224,7 @@ def at_each(event: PrivacyEvent, at: float) -> list[pytest.MarkDecorator]:
     ("event", "at"),
     [pytest.param(e, at, id=f"{at}-{name_of(e)}", marks=at_each(e, at)) for e in TIGHT for at in (1e-6, 0.03, 1e-12)],
 )
+@pytest.mark.every(3)
 def test_no_method_is_below_an_engines_lower_bound(event, at):
     if at > event.failure_delta():
         # One method composes failures, the others add them up.
@@ -252,6 +254,7 @@ def test_no_delta_is_below_an_engines_lower_bound(event, eps):
 
 
 @over(INSTANCES, (HEAVY[0], HEAVY[-1]))
+@pytest.mark.every(3, 2)
 def test_an_event_costs_what_its_worse_direction_costs(event):
     ways = event.directions()
     for method in (None, "rdp", "pld"):

@@ -60,6 +60,7 @@ PAIRS = [(relation, event) for relation, events in NATIVE.items() for event in e
 
 
 @pytest.mark.parametrize("relation, event", PAIRS, ids=str)
+@pytest.mark.every(3)
 def test_a_count_costs_what_the_list_costs(relation, event):
     """B2, B5."""
     many = Accountant(relation).compose(Self(event, 25))

@@ -39,6 +39,7 @@ def test_renyi_curve_is_exact_at_its_ends():
 
 @pytest.mark.parametrize("categories", [2, 3, 6, 7, 12, 1000, 10**9])
 @pytest.mark.parametrize("eps", [1e-40, 1e-3, 0.4, 1.0, 5.0, 40.0])
+@pytest.mark.every(2)
 def test_rho_of_randomised_response_is_the_largest_slope(eps, categories):
     event = RandomizedResponse(eps, categories)
     orders = 1 + np.geomspace(1e-9, 1e3 * max(1, 1 / eps), 100_001)
@@ -97,6 +98,7 @@ def rare_three_point(eps, more, order):
 
 
 @pytest.mark.parametrize("more", RARE)
+@pytest.mark.every(3)
 def test_losses_of_the_least_probabilities_keep_their_renyi_curve(more):
     # A log-moment of x + ln(more) would be negative, or too small, where x is about 700.
     for eps in (0.01, 1.0, 30.0):

@@ -447,6 +447,7 @@ def test_similar_numbers_share_their_score_and_small_samples_are_shrunk() -> Non
     ],
     ids=["sparse", "zero", "one", "a constant of each data set"],
 )
+@pytest.mark.every(5)
 def test_outputs_that_hardly_vary_have_an_outcome(target: Target, attack: Attack) -> None:
     verdict = audit(
         target, claim=Claim(1.0), neighbours=(0, 1), samples=1000, rng=0, confidence=1 - 1e-6, attack=attack
@@ -482,6 +483,7 @@ def arranged(seed: int) -> Target:
 
 
 @pytest.mark.parametrize("seed", [1, 3, 5, 6])
+@pytest.mark.every(2)
 def test_an_event_is_judged_by_the_score_that_counts_it(seed: int) -> None:
     """A value with probability 0.6 on one data set lies inside by half-fitted scores and outside by the final one.
 
@@ -523,6 +525,7 @@ def test_a_score_that_only_moves_is_not_left_out() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 9])
+@pytest.mark.every(2)
 def test_a_score_does_not_depend_on_the_other_outputs_of_a_batch(seed: int) -> None:
     """Edges of its bins are values that occurred, and a frequent one must not cross them by the last bit."""
     evidence = evidence_of(arranged(seed), 1000, seed=seed)

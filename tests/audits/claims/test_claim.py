@@ -281,6 +281,7 @@ def power(points: tuple[tuple[float, float], ...], p: np.ndarray, q: np.ndarray)
 @pytest.mark.parametrize(
     "event", [accounting.Gaussian(0.3), accounting.Gaussian(1.0), accounting.Gaussian(30.0), EVENTS[3]]
 )
+@pytest.mark.every(3)
 def test_a_finer_grid_would_save_less_than_two_per_cent(event: accounting.PrivacyEvent, scale: float) -> None:
     """Samples needed go with the square of the excess; the target has ``scale`` times the noise."""
     t = np.linspace(-8.0, 12.0, 2001)

@@ -201,6 +201,7 @@ DOMAINS: dict[str, Any] = {
 @pytest.mark.parametrize("name", DOMAINS)
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize("group", [1, 3])
+@pytest.mark.every(7)
 def test_all_that_a_domain_makes_are_neighbours(name, adjacency, group) -> None:
     domain, rng = DOMAINS[name], np.random.default_rng(1)
     local = adjacency is LOCAL and (group > 1 or isinstance(domain, Answers))

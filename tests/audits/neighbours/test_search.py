@@ -228,6 +228,7 @@ def test_a_seed_repeats_the_search() -> None:
 
 
 @pytest.mark.parametrize("budget", [20, 100, 333, 2000])
+@pytest.mark.every(2)
 def test_the_budget_is_never_exceeded(budget) -> None:
     target, calls = Recording(silent_at_zero), []
     found = search_neighbours(

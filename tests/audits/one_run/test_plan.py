@@ -21,6 +21,7 @@ CURVE = Claim.gdp(1.0, delta=1e-5)
 
 @pytest.mark.parametrize(("strength", "share"), [(0.3, 0.9), (1.0, 0.62), (2.0, 0.1), (5.0, 0.8), (1.0, 1.0)])
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.every(2)
 def test_the_share_of_errors_is_that_of_quadrature(law, strength, share) -> None:
     """Guesses are made where |x - shift/2| is largest; the canary is out, so x > shift/2 is an error."""
     noise, shift = (stats.norm(), strength) if law == "gaussian" else (stats.laplace(scale=1 / strength), 1.0)

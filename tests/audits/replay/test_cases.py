@@ -353,6 +353,7 @@ def case_name(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", CORRECT, ids=case_name)
+@pytest.mark.every(3)
 def test_correct_algorithms_agree_on_twenty_paths_in_both_orders(case: Case) -> None:
     found = of(case)
 
@@ -363,6 +364,7 @@ def test_correct_algorithms_agree_on_twenty_paths_in_both_orders(case: Case) -> 
 
 
 @pytest.mark.parametrize("case", UNFOLLOWED, ids=case_name)
+@pytest.mark.every(3)
 def test_correct_algorithms_that_are_not_followed_are_not_convicted(case: Case) -> None:
     found = of(case)
 

@@ -19,6 +19,7 @@ def replayed(case: Case, paths: int) -> ReplayVerdict:
 
 
 @pytest.mark.parametrize("case", SMALL, ids=lambda case: case.name)
+@pytest.mark.every(3)
 def test_no_correct_mechanism_is_convicted(case: Case) -> None:
     assert not replayed(case, 2).violated
 

@@ -232,6 +232,7 @@ def test_a_seed_repeats_a_replay() -> None:
 
 @pytest.mark.parametrize("algorithm", [count, unpaid, foreign, late])
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.every(4)
 def test_a_verdict_survives_json(algorithm: Any, delta: float) -> None:
     found = replayed(algorithm, delta=delta)
 

@@ -57,6 +57,7 @@ def test_a_bet_is_fair_whatever_its_parameters(
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), CLAIMS)
+@pytest.mark.every(3)
 def test_a_bet_on_values_is_fair(epsilon: float, delta: float) -> None:
     """Three values 0, 1/2, 1: fair for every pair of laws whose means are tight, on a grid of laws."""
     laws = [(a / 8, b / 8) for a in range(9) for b in range(9 - a)]

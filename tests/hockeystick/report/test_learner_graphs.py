@@ -68,6 +68,7 @@ def test_no_learner_is_left_out() -> None:
 @pytest.mark.parametrize(
     "learner", [pytest.param(one, marks=[pytest.mark.statistical] if one in SLOW else []) for one in PLANS]
 )
+@pytest.mark.every(2)
 def test_the_graph_is_the_one_that_is_certified(learner: str, reference: Path) -> None:
     found = plan(learner, reference)
 

@@ -97,6 +97,7 @@ def worst_ratio(channel: FloatArray) -> float:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.5, 5.0])
 @pytest.mark.parametrize("pairs", [3, 4, 7])
 @pytest.mark.parametrize("lean", [1e-3, 0.2, 1.0])
+@pytest.mark.every(3)
 def test_no_channel_exceeds_the_bound(pairs: int, epsilon: float, lean: float) -> None:
     """The sum of divergences after every channel is at most a^2 (e^(eps/2) - 1)^2; without noise it is not."""
     hard = HadamardClass(pairs, lean=lean)

@@ -208,6 +208,7 @@ def test_invalid_learners_are_refused() -> None:
 
 @pytest.mark.parametrize("reference", [CeiledBlocks(), Envelope(), UniformMixture(), UniformMixture(calibrated=False)])
 @pytest.mark.parametrize(("channel", "parameters"), [CHANNELS[i] for i in (0, 1, 3, 4, 5)])
+@pytest.mark.every(3)
 def test_risk_is_below_its_bound(channel: Any, parameters: dict[str, Any], reference: Any) -> None:
     """Rows 7, 20. False alarm 1e-6 by Student's t."""
     rng = np.random.default_rng(31)

@@ -86,6 +86,7 @@ def test_f15_noisy_counts_are_the_convolution_of_two_losses() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "pair", "counts"])
+@pytest.mark.every(2)
 def test_f15_accountants_are_ordered(kind: str) -> None:
     """Renyi above the profile, and the profile not below the exact number."""
     if kind == "counts":
@@ -124,6 +125,7 @@ def test_f16_skellam_noise_of_the_gaussians_variance(target: float, known: float
 
 
 @pytest.mark.parametrize(("target", "known"), [(0.5, 0.552), (1.0, 1.117), (2.0, 2.361), (5.0, 7.281)])
+@pytest.mark.every(2)
 def test_f16_the_renyi_bound_of_skellam_noise(target: float, known: float) -> None:
     """Agarwal, Kairouz & Liu 2021, for whole orders; the exact curve is below it, and the profile lower still."""
     variance = 2.0 / mu_of(target) ** 2

@@ -268,6 +268,7 @@ def exact_delta(log_masses: FloatArray, change: Sequence[int], epsilon: float) -
     "shares", [SkellamShares(1.0, survivors=2), DiscreteGaussianShares(1.2, survivors=2), PolyaShares(1.5, survivors=2)]
 )
 @pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.every(2)
 def test_noisy_counts_cost_what_replaced_records_move(shares: Shares, group: int) -> None:
     """Every change of three counts by one or two replaced records, of one client or of two."""
     plan = QueryAverage(

@@ -95,6 +95,7 @@ def test_no_change_exceeds_its_sensitivity(
 
 @pytest.mark.parametrize(("rule", "least"), RULES, ids=str)
 @pytest.mark.parametrize("lam", [0.0, 0.3, 4.0])
+@pytest.mark.every(2)
 def test_sensitivities_are_attained(rule: Rule, least: int, lam: float) -> None:
     """At the worst data, all draws at one symbol, or shared between two."""
     pi, records = np.array([0.25, 0.25, 0.5]), 12

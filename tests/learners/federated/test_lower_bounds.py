@@ -191,6 +191,7 @@ def test_the_printed_floor_does_not_depend_on_the_number_of_clients() -> None:
 
 @pytest.mark.parametrize("clients", [1, 16, 1000, 10**6])
 @pytest.mark.parametrize(("rounds", "experts", "inverse"), [(1024, 2, 128), (512, 64, 32)])
+@pytest.mark.every(3)
 def test_no_private_learner_is_below_the_corrected_floor(clients: int, rounds: int, experts: int, inverse: int) -> None:
     """On the packing adversary, by the mean of 20 runs and 4.9 standard errors.
 

@@ -199,6 +199,7 @@ def test_communication_counts_numbers_in_both_directions() -> None:
 
 @pytest.mark.parametrize("name", ["constant", "alternating", "flip", "packing"])
 @pytest.mark.parametrize(("rounds", "experts", "inverse", "claimed", "proved"), SETTINGS)
+@pytest.mark.every(3)
 def test_many_clients_go_below_the_printed_lower_bound(
     rounds: int, experts: int, inverse: int, claimed: float, proved: float, name: str
 ) -> None:

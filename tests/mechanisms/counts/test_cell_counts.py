@@ -34,6 +34,7 @@ def prefixes(counts: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("branching", [None, 4])
 @pytest.mark.parametrize("records", [None, 640])
 @pytest.mark.parametrize(("law", "delta"), [("laplace", 0.0), ("laplace", 1e-6), ("gaussian", 1e-6)])
+@pytest.mark.every(3)
 def test_a_calibrated_mechanism_meets_its_target_and_no_more(branching, records, law, delta) -> None:
     found = CellCounts.calibrated(cells=16, epsilon=0.5, delta=delta, law=law, branching=branching, records=records)
     assert 0.499 < epsilon(found.event(), delta).upper <= 0.5

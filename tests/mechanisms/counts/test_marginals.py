@@ -45,6 +45,7 @@ def matrix(of: MarginalSums) -> np.ndarray:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.every(3)
 def test_distances_are_the_largest_over_all_pairs_of_records(shape) -> None:
     """In fractions. Only rounding the weights of residuals down makes the true distance smaller, by at most 0.01 %."""
     of = sums_of(*shape)

@@ -132,6 +132,7 @@ VALUES = (-7.0, -1.0, -0.4, 0.0, 0.3, 0.55, 1.25, 40.0)
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 1.0), (-0.75, 0.3), (0.25, 0.5), (-2.0, -0.5), (-1e-5, 1e-3)])
 @pytest.mark.parametrize("grid", [None, 2.0**-8])
+@pytest.mark.every(4)
 def test_sums_change_by_at_most_the_sensitivity_and_attain_it(ends, grid) -> None:
     if grid and ends == (-1e-5, 1e-3):
         grid = 2.0**-20
@@ -183,6 +184,7 @@ ROWS = ((0.0, 0.0), (1.0, 0.0), (-3.0, 4.0), (0.6, 0.8), (-0.2, -0.1), (-7.0, -7
 
 @pytest.mark.parametrize("kind", ["l1", "l2", "linf"])
 @pytest.mark.parametrize(("bound", "grid"), [(1.0, None), (0.9, 2.0**-6), (1.0, 2.0**-3)])
+@pytest.mark.every(2)
 def test_vector_sums_change_by_at_most_the_bound_and_attain_it(kind, bound, grid) -> None:
     total = ClippedVectorSum(bound, norm=kind, grid=grid)
     found = {d: total(np.array(d).reshape(-1, 2)) for n in range(4) for d in itertools.product(ROWS, repeat=n)}

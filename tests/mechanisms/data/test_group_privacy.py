@@ -174,6 +174,7 @@ def test_the_graph_has_the_same_cost() -> None:
         (lambda e: UnaryEncoding.optimised(e, categories=4), 0.0),
     ],
 )
+@pytest.mark.every(4)
 def test_calibrated_meets_the_target_tightly(make, delta, size) -> None:
     group = ForGroups.calibrated(make, size=size, epsilon=1.0, delta=delta)
     assert group.size == size

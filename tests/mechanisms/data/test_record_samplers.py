@@ -99,6 +99,7 @@ class TestLaw:
         assert all(d.dtype == np.int64 and (np.diff(d) > 0).all() for d in drawn)
         assert fits(np.bincount([bits(d) for d in drawn], minlength=2**records), law)
 
+    @pytest.mark.every(2)
     def test_securely_drawn_samples_follow_their_law(self, sampler: Sampler, records: int) -> None:
         noise = ReleaseNoise()
         counts = np.bincount([bits(sampler.draw(records, noise=noise)) for _ in range(1500)], minlength=2**records)

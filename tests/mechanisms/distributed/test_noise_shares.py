@@ -72,6 +72,7 @@ def shifted_delta(law: NDArray[np.float64], shift: tuple[int, int], epsilon: flo
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)
+@pytest.mark.every(3)
 def test_cost_covers_all_changes_and_is_attained(shares: NoiseShares) -> None:
     """Every change of two entries of which one rises and one falls, or both rise by ``rise`` together."""
     law = sum_of(one_share(shares), shares.survivors)
@@ -87,6 +88,7 @@ def test_cost_covers_all_changes_and_is_attained(shares: NoiseShares) -> None:
 
 
 @pytest.mark.parametrize("shares", [s for s in SHARES if not isinstance(s, PolyaShares)], ids=str)
+@pytest.mark.every(2)
 def test_cost_of_two_records_covers_all_their_changes(shares: NoiseShares) -> None:
     law, two = sum_of(one_share(shares), shares.survivors), shares.event().at(2)
     factor = shares.factor if isinstance(shares, DiscreteGaussianShares) else 1
@@ -97,6 +99,7 @@ def test_cost_of_two_records_covers_all_their_changes(shares: NoiseShares) -> No
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)
+@pytest.mark.every(3)
 def test_more_survivors_never_cost_more(shares: NoiseShares) -> None:
     """By enumeration of the true laws, and by what is stated."""
     p, shift = one_share(shares), (shares.rise, -shares.fall)

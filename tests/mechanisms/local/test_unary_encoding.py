@@ -137,6 +137,7 @@ def test_log_likelihood_ratio_is_that_of_the_law() -> None:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.every(2)
 def test_frequencies_are_unbiased_and_their_variance_is_exact(mechanism) -> None:
     truth = np.arange(200) * mechanism.categories // 250  # some frequencies; the last ones may be 0
     shares = np.bincount(truth, minlength=mechanism.categories) / 200

@@ -35,6 +35,7 @@ def exact_delta(sigma: float, shift: int, epsilon: float) -> float:
 @pytest.mark.parametrize("sigma", [0.3, 0.7, 1.5, 4.0])
 @pytest.mark.parametrize("square", [1, 2, 3, 5])
 @pytest.mark.parametrize("entries", [None, 1])
+@pytest.mark.every(3)
 def test_cost_is_the_worst_over_all_changes(sigma: float, square: int, entries: int | None) -> None:
     event = DiscreteGaussian(sigma, sensitivity=math.sqrt(square), entries=entries).event()
     reach = math.ceil(8 * sigma) + 4

@@ -200,6 +200,7 @@ def test_calibrated_meets_its_target_tightly(epsilon: float, sensitivity: int) -
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.1, 1e-3), (1.0, 1e-5), (3.0, 0.02), (8.0, 0.01)])
 @pytest.mark.parametrize("sensitivity", [1, 3])
+@pytest.mark.every(2)
 def test_calibrated_with_a_delta_is_the_least_scale(epsilon: float, delta: float, sensitivity: int) -> None:
     """More noise never costs more: the law of a larger scale is that of a smaller one plus independent noise."""
     scale = DiscreteLaplace.calibrated(epsilon=epsilon, delta=delta, sensitivity=sensitivity).scale

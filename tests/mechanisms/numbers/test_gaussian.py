@@ -42,6 +42,7 @@ def test_every_entry_of_every_run_has_its_own_noise() -> None:
 
 
 @pytest.mark.parametrize(("sigma", "sensitivity"), [(1.0, 1.0), (3.0, 2.0), (0.4, 0.25), (20.0, 1.0), (0.5, 1.0)])
+@pytest.mark.every(2)
 def test_cost_is_the_exact_profile(sigma: float, sensitivity: float) -> None:
     mechanism = Gaussian(sigma, sensitivity=sensitivity)
     near, far = (stats.norm(v, sigma) for v in mechanism.worst_case_neighbours())

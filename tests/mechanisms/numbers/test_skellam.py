@@ -32,6 +32,7 @@ def exact_delta(variance: float, shift: int, epsilon: float) -> float:
 
 @pytest.mark.parametrize("variance", [0.2, 1.0, 9.0])
 @pytest.mark.parametrize("square", [1, 2, 5])
+@pytest.mark.every(4)
 def test_cost_is_the_worst_over_all_changes_of_two_entries(variance: float, square: int) -> None:
     event = Skellam(variance, sensitivity=math.sqrt(square), entries=2).event()
     wide, m = skellam(variance, math.ceil(9 * math.sqrt(variance)) + 20), 2

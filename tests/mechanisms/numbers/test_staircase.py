@@ -65,6 +65,7 @@ def sizes(epsilon: float, period: int) -> int:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.375, 1 / 3, 0.5, 1.0])
 @pytest.mark.parametrize("period", [1, 2, 5, 8])
+@pytest.mark.every(7)
 def test_the_event_covers_releases(epsilon: float, gamma: float, period: int) -> None:
     """For one record by the enumeration of all shifts, and for two and three."""
     event, reach = accounting.Staircase(epsilon, gamma=gamma), sizes(epsilon, period)
@@ -93,6 +94,7 @@ def test_noise_of_a_lesser_epsilon_costs_less(records: int) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.375, 1.0])
 @pytest.mark.parametrize("period", [1, 4, 7])
+@pytest.mark.every(3)
 def test_integer_noise_has_the_law_of_rounded_noise(epsilon: float, gamma: float, period: int) -> None:
     law = whole_law(epsilon, gamma, period, sizes(epsilon, period))
     secure = whole_staircase(ReleaseNoise(), epsilon, gamma, period, 4_000)

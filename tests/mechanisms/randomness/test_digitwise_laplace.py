@@ -97,6 +97,7 @@ def test_the_law_agrees_with_enumeration(scale: float) -> None:
 
 
 @pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 1000.0, 2.0**40])
+@pytest.mark.every(2)
 def test_draws_follow_the_law(scale: float) -> None:
     count = 100_000
     digits, words = geometric_digits(scale), seeded(1)

@@ -56,6 +56,7 @@ LAWS: list[IntegerLaw] = [
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.every(3)
 def test_masses_are_those_of_the_formula(law: IntegerLaw) -> None:
     first, masses = law.masses()
     total = sum(masses)

@@ -62,6 +62,7 @@ def test_many_candidates_are_drawn_in_blocks() -> None:
 
 @pytest.mark.parametrize(("scale", "sensitivity"), [(2.0, 1.0), (1.0, 1.0), (0.5, 2.0), (30.0, 1.0)])
 @pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.every(3)
 def test_cost_is_the_worst_of_two_candidates(scale: float, sensitivity: float, monotone: bool) -> None:
     """Over all leads of the second candidate, the truth reaches the stated profile at each ε and never exceeds it."""
     mechanism = ExponentialMechanism(scale, sensitivity=sensitivity, monotone=monotone)

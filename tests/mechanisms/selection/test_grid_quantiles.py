@@ -26,6 +26,7 @@ def log_law(mechanism: GridQuantiles, values: Any, level: float) -> Any:
 @pytest.mark.parametrize("records", [1, 3])
 @pytest.mark.parametrize("adjacency", list(Adjacency)[:2])
 @pytest.mark.parametrize("level", [0.1, 0.5, 1.0])
+@pytest.mark.every(3)
 def test_no_neighbour_costs_more_than_stated_and_the_worst_pair_attains_it(
     level: float, adjacency: Adjacency, records: int
 ) -> None:

@@ -252,6 +252,7 @@ def test_secure_noise_gives_the_same_law() -> None:
 
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.every(2)
 def test_cost_covers_every_pair_of_scores(noise: str, monotone: bool) -> None:
     mechanism = NoisyMax(2.0, noise, sensitivity=1.5, monotone=monotone)
     epsilon = mechanism.event().pure_epsilon()
@@ -316,6 +317,7 @@ def test_calibrated_meets_its_target_tightly(noise: str, epsilon: float, monoton
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("candidates", [2, 40])
 @pytest.mark.parametrize("beta", [0.4, 1e-3, 1e-12])
+@pytest.mark.every(2)
 def test_accuracy_is_exact_for_the_worst_scores(noise: str, beta: float, candidates: int) -> None:
     gap = NoisyMax(2.0, noise).accuracy(beta, candidates=candidates)
     scores = np.full(candidates, -gap)

@@ -104,6 +104,7 @@ def test_secure_noise_gives_the_same_law() -> None:
 
 @pytest.mark.parametrize(("scale", "sensitivity"), [(2.0, 1.0), (0.5, 2.0), (30.0, 1.0)])
 @pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.every(2)
 def test_cost_is_the_worst_of_two_candidates(scale: float, sensitivity: float, monotone: bool) -> None:
     """Over all leads of the second candidate, the truth reaches the stated profile at each ε and never exceeds it."""
     mechanism = PermuteAndFlip(scale, sensitivity=sensitivity, monotone=monotone)

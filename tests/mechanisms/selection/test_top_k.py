@@ -79,6 +79,7 @@ def test_log_probability_is_that_of_the_law(k: int) -> None:
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("monotone", [False, True])
+@pytest.mark.every(2)
 def test_cost_covers_every_pair_of_scores(k: int, monotone: bool) -> None:
     mechanism = TopK(2.0, k=k, sensitivity=1.5, monotone=monotone)
     epsilon = mechanism.event().pure_epsilon()

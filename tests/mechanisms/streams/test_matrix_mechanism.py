@@ -141,6 +141,7 @@ SQUARE = [f for f in FACTORISATIONS if not (isinstance(f, Dense) and f.answers <
 
 class TestLaw:
     @pytest.mark.parametrize("f", SQUARE, ids=lambda f: type(f).__name__)
+    @pytest.mark.every(2)
     def test_simulated_errors_have_the_joint_normal_law(self, f: Factorisation) -> None:
         mechanism, value = MatrixMechanism(f, 2.5), np.arange(float(f.steps))
         outputs = mechanism.simulate(value, np.random.default_rng(504), 20_000)

@@ -472,6 +472,7 @@ class TestAccuracy:
     @pytest.mark.parametrize("law", ["gaussian", "laplace"])
     @pytest.mark.parametrize("estimate", ESTIMATES)
     @pytest.mark.parametrize("beta", [0.3, 0.02])
+    @pytest.mark.every(3)
     def test_all_answers_are_within_the_radius(self, law: Any, estimate: Any, beta: float) -> None:
         mechanism = TreeAggregation(20, 2.0, law=law, estimate=estimate)
         radius = mechanism.accuracy(beta, entries=2)

@@ -135,6 +135,7 @@ def test_cost_covers_every_pair_of_streams(
 
 
 @pytest.mark.parametrize(("monotone", "answers"), [(False, 1), (False, 4), (True, 1), (True, 4)])
+@pytest.mark.every(3)
 def test_stated_epsilon_is_reached_by_long_streams(monotone: bool, answers: int) -> None:
     """Below n times, then above ``answers`` times: with n → ∞ the loss of that output tends to the stated ε."""
     mechanism = AboveThreshold.calibrated(0.0, epsilon=1.0, answers=answers, monotone=monotone)
@@ -417,6 +418,7 @@ def discrete_law(queries: NDArray[np.int64], threshold_scale: float, query_scale
 @pytest.mark.parametrize("answers", [1, 2])
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("scales", [(1.0, 2.0), (4.0, 1.5), (2.0, 12.0)])
+@pytest.mark.every(3)
 def test_noise_on_a_coarse_grid_is_covered_as_argued(scales: tuple[float, float], monotone: bool, answers: int) -> None:
     """Steps as large as the noise, where the difference of both laws would show."""
     rise = answers / scales[1] if monotone else 1 / scales[0] + 2 * answers / scales[1]

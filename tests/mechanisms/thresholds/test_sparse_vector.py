@@ -124,6 +124,7 @@ def test_sessions_give_numbers_on_a_grid() -> None:
 
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("redraw", [False, True])
+@pytest.mark.every(3)
 def test_cost_covers_the_bits(monotone: bool, redraw: bool) -> None:
     mechanism = SparseVector(0.0, threshold_scale=1.0, query_scale=3.0, answers=2, monotone=monotone, redraw=redraw)
     for change in ((1, 1, -1, 1, -1), (1, 1, 0, 1, 0), (1, 0, -1, 1, -1)):

@@ -139,6 +139,7 @@ def test_never_below_the_exact_law_of_the_best_run(case):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [0.3, 1.0])
+@pytest.mark.every(2)
 def test_the_weight_of_the_other_runs_is_charged_in_full(shape, eps):
     """A better outcome is rarer by e^ε on one data set, and the next best is likelier by e^ε: both losses add up."""
     if math.isinf(shape):
@@ -177,6 +178,7 @@ def test_the_weight_of_the_other_runs_is_charged_in_full(shape, eps):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [2.0, 30.0])
+@pytest.mark.every(2)
 def test_a_non_private_output_may_come_in_any_run(shape, mean):
     """A run with a loss that is infinite: no failure set aside, but a profile that stays above 0."""
     reveal, f = 0.01, generating(shape, mean)
@@ -202,6 +204,7 @@ def test_a_non_private_output_may_come_in_any_run(shape, mean):
 @pytest.mark.parametrize("shape", [1.0, 0.0, 3.0, math.inf])
 @pytest.mark.parametrize(("sigma", "mean"), [(1.0, 5.0), (4.0, 50.0), (10.0, 100.0)])
 @pytest.mark.parametrize("score", ["up", "down", "both"])
+@pytest.mark.every(7)
 def test_gaussian_runs_selected_by_their_value(shape, sigma, mean, score):
     edges = np.linspace(-9, 9 + 1 / sigma, 4001)
     below_p, below_q = special.ndtr(edges - 1 / sigma), special.ndtr(edges)
@@ -223,6 +226,7 @@ def test_gaussian_runs_selected_by_their_value(shape, sigma, mean, score):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mean", [2.0, 30.0])
 @pytest.mark.parametrize("reveal", ["best", "worst", "middle"])
+@pytest.mark.every(2)
 def test_a_failure_may_come_in_any_run(shape, mean, reveal):
     """Randomised response that reveals its input with probability f: the worst (ε, f)-DP run."""
     eps, failure, f = 0.4, 0.01, generating(shape, mean)
@@ -260,6 +264,7 @@ def test_b6_the_failure_grows_with_the_repetitions():
         (dp_accounting.ZCDpEvent(0.02), ZCDP(0.02)),
     ],
 )
+@pytest.mark.every(7)
 def test_never_above_dp_accounting(shape, mean, native, ours):
     accountant = RdpAccountant()
     accountant.compose(dp_accounting.dp_event.RepeatAndSelectDpEvent(native, mean, shape))
@@ -273,6 +278,7 @@ def test_never_above_dp_accounting(shape, mean, native, ours):
 
 @pytest.mark.parametrize("shape", [1.0, 0.0, -0.9, -0.5, 0.3, 7.0])
 @pytest.mark.parametrize("mean", [1.0, 1.000001, 1.2, 10.0, 1000.0])
+@pytest.mark.every(7)
 def test_the_number_of_runs_has_the_given_mean(shape, mean):
     runs = RepeatAndSelect(Gaussian(1), mean=mean, shape=shape).repetitions()
     k = np.arange(1, 1_000_000)

@@ -43,6 +43,7 @@ def hockey_stick(fall, rise, eps):
 
 @pytest.mark.parametrize("fall, rise", RATES)
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 0.999, 1.0])
+@pytest.mark.every(7)
 def test_profile_is_the_integral_of_the_hockey_stick(fall, rise, share):
     event = LogLipschitz(fall, rise)
     eps = share * max(fall, rise)
@@ -110,6 +111,7 @@ def test_renyi_divergence_is_the_closed_form_in_many_digits(fall, rise, excess):
 
 
 @pytest.mark.parametrize("fall, rise", RATES)
+@pytest.mark.every(3)
 def test_rho_is_the_largest_slope_of_the_renyi_curve(fall, rise):
     event = LogLipschitz(fall, rise)
     orders = 1 + np.geomspace(1e-8, 1e7, 300_001)

@@ -59,6 +59,7 @@ def worst_two_point(width, order):
 
 @pytest.mark.parametrize("width", [1e-30, 1e-6, 0.03, 1.0, 9.0, 300.0])
 @pytest.mark.parametrize("order", [1 + 1e-7, 1.01, 2.0, 33.0, 1e6])
+@pytest.mark.every(7)
 def test_bounded_range_rdp_in_many_digits(width, order):
     with mpmath.workdps(120):
         exact = worst_two_point(width, order)

@@ -113,6 +113,7 @@ def test_renyi_curve_in_a_group():
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("orientation", ["free", "tied"])
+@pytest.mark.every(4)
 def test_discrete_pair_is_the_enumeration(seed, orientation):
     p, q = random_pair(np.random.default_rng(seed))
     event = DiscretePair(p, q, orientation=orientation)
@@ -210,6 +211,7 @@ def test_one_point_is_the_worst_approximate_dp_pair(e, d):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.every(3)
 def test_no_pair_within_the_profile_is_worse(seed):
     p, q = random_pair(np.random.default_rng(seed))
     points = np.linspace(0, 2, 7)
@@ -228,6 +230,7 @@ def test_profile_below_zero_counts_for_the_other_order():
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.every(3)
 def test_no_pair_above_sampled_points_of_a_trade_off_function_is_worse(seed):
     rng = np.random.default_rng(seed)
     p, q = symmetric_pair(rng)

@@ -66,6 +66,7 @@ def test_a_chain_of_gaussian_steps_is_one_gaussian_step(length, goal):
 
 @pytest.mark.parametrize("length", [2, 5])
 @pytest.mark.parametrize("eps", [0.0, 0.5, 2.0])
+@pytest.mark.every(3)
 def test_the_delta_of_a_chain_of_gaussian_steps_is_the_closed_form(length, eps):
     exact = delta(Gaussian(3 / length), eps).upper
     got = delta(chain(Gaussian(3.0), length), eps, bracket=True)
@@ -96,6 +97,7 @@ def test_approximate_steps_have_the_known_delta(length):
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.every(4)
 def test_no_chain_of_laws_exceeds_the_bound(seed):
     rng = np.random.default_rng(seed)
     chained = laws(rng, 3, spread=0.5)
@@ -120,6 +122,7 @@ def test_steps_of_either_direction_may_be_mixed():
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.every(3)
 def test_renyi_rule_holds_for_chains_of_laws(seed):
     rng = np.random.default_rng(seed)
     length = int(rng.integers(2, 6))

@@ -47,6 +47,7 @@ def banded(rng, steps, width):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("count", "gap"), [(1, 1), (2, 1), (3, 2), (4, 2), (2, 5), (7, 1)])
+@pytest.mark.every(5)
 def test_sensitivity_is_never_below_brute_force(seed, count, gap):
     rng = np.random.default_rng(seed)
     c = rng.normal(size=(5, 7))

@@ -173,6 +173,7 @@ def test_a_shift_too_long_for_atoms_is_charged_as_any_pure_mechanism():
 
 @pytest.mark.parametrize("sigma", [0.3, 0.9, 2.0])
 @pytest.mark.parametrize("square", [1, 2, 3, 4])
+@pytest.mark.every(2)
 def test_discrete_gaussian_is_the_worst_over_all_integer_vectors(sigma, square):
     event = DiscreteGaussian(sigma).at(math.sqrt(square))
     check_dominated(event, laws.discrete_gaussian(sigma, 60), "l2", math.sqrt(square), dimensions=square)
@@ -202,6 +203,7 @@ def exact_discrete_gaussian_rdp(sigma, shift, order):
 
 @pytest.mark.parametrize("sigma", [0.01, 0.2, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("vector", [(1,), (2,), (2, 1), (1, 1, 1)])
+@pytest.mark.every(4)
 def test_discrete_gaussian_rdp(sigma, vector):
     square = sum(s * s for s in vector)
     event = DiscreteGaussian(sigma).at(math.sqrt(square))
@@ -401,6 +403,7 @@ def test_skellam_rdp_far_out_is_still_a_bound_and_grows_like_a_logarithm():
 
 
 @pytest.mark.parametrize("variance", [0.05, 1.0, 30.0, 2000.0])
+@pytest.mark.every(2)
 def test_skellam_rdp_is_below_the_bound_of_agarwal_kairouz_and_liu(variance):
     # 2021, Thm 3.5, integer α, for the vector (1, −1): Δ2² = 2, Δ1 = 2
     event = Skellam(variance).at(math.sqrt(2))
@@ -440,6 +443,7 @@ def gaussian_mu(eps, target):
     ("claim", "target", "exact"),
     [(0.5, 1e-5, 0.4963), (1, 1e-5, 0.9716), (2, 1e-5, 1.8134), (5, 1e-5, 3.519), (0.2, 0.05, 0.2010)],
 )
+@pytest.mark.every(2)
 def test_skellam_counts_at_the_variance_calibrated_for_gaussian_noise(claim, target, exact):
     variance = 2 / gaussian_mu(claim, target) ** 2  # a swap of one record: +1 and −1
     got = epsilon(Skellam(variance).at(math.sqrt(2)), target).upper
@@ -504,6 +508,7 @@ def check_table(event, law, size, dimensions=3):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.every(3)
 def test_any_law_at_distance_one_in_both_directions(seed):
     rng = np.random.default_rng(seed)
     law = rng.dirichlet(np.ones(7))
@@ -525,6 +530,7 @@ def test_symmetric_log_concave_noise_at_a_distance_is_the_worst_over_all_vectors
     ],
 )
 @pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.every(4)
 def test_log_concave_noise_on_one_integer_in_both_directions(law, size):
     check_table(IntegerNoise(np.log(law), distance=size, coordinates=1), law, size, dimensions=1)
     if size > 1:
@@ -837,6 +843,7 @@ def test_a_second_positional_argument_is_refused(event):
 
 
 @pytest.mark.parametrize(("vector", "sigma"), [((2, 1), 2.0), ((2, 1), 4.0), ((3, 2), 5.0), ((3, 1), 4.5)])
+@pytest.mark.every(2)
 def test_sums_of_wide_noise_have_the_law_of_one_number(vector: tuple[int, ...], sigma: float) -> None:
     """By convolution in 80 digits, against the bound of the proof; the difference is there."""
     norm = sum(s * s for s in vector)

@@ -55,6 +55,7 @@ FILTERS = {
 
 @pytest.mark.parametrize("name", FILTERS)
 @pytest.mark.parametrize(("count", "gap"), [(2, 3), (3, 3), (3, 2), (9, 1), (1, 1)])
+@pytest.mark.every(4)
 def test_filters_have_the_sensitivity_of_brute_force(name, count, gap):
     c = FILTERS[name]
     found = participation_sensitivity(c, participations=count, separation=gap)

@@ -48,6 +48,7 @@ def best_gamma(eps):
 @pytest.mark.parametrize("eps", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.55, 0.9, 1.0, None])
 @pytest.mark.parametrize("distance", [0.3, 0.75, 1.0, 1.6, 2.0, 3.3])
+@pytest.mark.every(7)
 def test_profile_is_the_largest_over_all_changes_up_to_the_distance(eps, gamma, distance):
     event = Staircase(eps, distance=distance) if gamma is None else Staircase(eps, gamma=gamma, distance=distance)
     gamma = best_gamma(eps) if gamma is None else gamma

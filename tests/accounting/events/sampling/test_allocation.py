@@ -82,6 +82,7 @@ def tied(name):
     + [pytest.param(name, t, marks=pytest.mark.deep) for name in PAIRS for t in (5, 6)],
 )
 @pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.every(5)
 def test_bounds_are_never_below_all_subsets_and_outcomes_enumerated(name, steps, direction):
     for chosen in range(1, steps + 1):
         event = RandomAllocation(steps, chosen, tied(name), direction)

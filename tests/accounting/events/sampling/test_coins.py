@@ -83,6 +83,7 @@ def never_above(event, pairs, tight=None):
 
 @pytest.mark.parametrize("p", [1e-3, 0.2, 0.5, 0.97])
 @pytest.mark.parametrize("eps", [0.1, 1.0, 4.0])
+@pytest.mark.every(3)
 def test_input_mix_of_randomised_response_is_exact(p, eps):
     rows = responses(eps, 3)
     mixed = (1 - p) * rows + p * rows[2]  # a replaced input is always 2
@@ -94,6 +95,7 @@ def test_input_mix_of_randomised_response_is_exact(p, eps):
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.every(4)
 def test_input_mix_bounds_random_mechanisms(seed):
     rng = np.random.default_rng(seed)
     rows = rng.dirichlet(np.full(5, rng.choice([0.5, 3.0])), size=4) + 1e-3
@@ -253,6 +255,7 @@ def test_assignment_is_the_mixture(weights):
     "inner", [Gaussian(1.3), Laplace(0.7), compose((BoundedRange(0.4), 3)), ApproximateDP(1.0, 1e-4)]
 )
 @pytest.mark.parametrize("r", [0.01, 0.6])
+@pytest.mark.every(3)
 def test_one_alternative_is_a_visible_mixture(inner, r):
     assert assignment([r], [inner]) == VisibleMixture(r, inner) == assignment([r / 2, r / 2], [inner, inner])
     general, special = Assignment([r / 2, r / 2], [inner, inner]), VisibleMixture(r, inner)

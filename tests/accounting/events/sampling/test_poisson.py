@@ -175,6 +175,7 @@ RENYI = [
 
 
 @pytest.mark.parametrize("q, sigma, order", RENYI)
+@pytest.mark.every(3)
 def test_rdp_is_the_integral(q, sigma, order):
     exact = exact_rdp(q, sigma, order, digits=36)
     got = float(PoissonSampled(q, Gaussian(sigma)).rdp(np.array([order]))[0])
@@ -272,6 +273,7 @@ def test_the_shift_of_several_gaussians_is_rounded_up(noise):
 @pytest.mark.parametrize("loss", [0.9, 1.3, 5.0, 40.0])
 @pytest.mark.parametrize("direction", ["removal", "addition"])
 @pytest.mark.parametrize("method", ["pld", "contour"])
+@pytest.mark.every(7)
 def test_profiles_at_extreme_rates_keep_their_digits(rate, loss, direction, method):
     """Of two outcomes; at half of the largest loss, where an error of that loss counts twice."""
     event = PoissonSampled(rate, PureDP(loss), direction)
@@ -430,6 +432,7 @@ def test_bounds_agree_with_opacus_and_published_values():
 
 
 @pytest.mark.parametrize("k, expected", [(1, 2.1245), (2, 4.5541), (4, 10.0153), (8, 23.0825)])
+@pytest.mark.every(2)
 def test_group_of_a_sampled_gaussian_is_a_binomial_mixture(k, expected):
     """Values of dp-accounting 0.6's PLD for MixtureOfGaussians with binomial weights, q = 0.01, σ = 1, 1000 steps."""
     event = PoissonSampled(0.01, Gaussian(1.0)).at(k)

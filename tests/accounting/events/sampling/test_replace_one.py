@@ -114,6 +114,7 @@ def test_without_replacement_dominates_every_table(seed, eps, size, group):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.every(2)
 def test_without_replacement_dominates_noisy_sums(seed):
     """Five records in [0, 1], two sampled, Gaussian noise: one is replaced, or two are."""
     rng = np.random.default_rng(seed)
@@ -149,6 +150,7 @@ def test_without_replacement_profile_is_the_amplified_one():
 
 @pytest.mark.parametrize("inner", [Gaussian(0.8), Laplace(1.2), PureDP(0.7), compose(Gaussian(1.5), Laplace(2.0))])
 @pytest.mark.parametrize("q", [0.02, 0.5])
+@pytest.mark.every(3)
 def test_renyi_of_a_replacement_is_above_its_pairs(inner, q):
     event = SampledWithoutReplacement(100, round(100 * q), inner)
     low, high = event.loss_support()
@@ -201,6 +203,7 @@ def test_groups_without_replacement_meet_the_sample_with_hypergeometric_probabil
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.every(4)
 def test_replaced_record_of_a_poisson_sample_in_the_plane(seed):
     """A vector of the unit disc becomes another one; the sum has Gaussian noise. The line's pair dominates."""
     rng = np.random.default_rng(seed)
@@ -240,6 +243,7 @@ def test_replaced_record_is_attained_on_the_line(q, sigma):
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 @pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.every(3)
 def test_replaced_records_of_other_accesses_and_groups(scale, k):
     """Each of k records' contribution moves from one end to the other, under Laplace and Gaussian noise."""
     q = 0.3
@@ -276,6 +280,7 @@ MIXTURES = [
 
 
 @pytest.mark.parametrize("sensitivities, probabilities, sigma", MIXTURES)
+@pytest.mark.every(2)
 def test_mixture_of_gaussians_is_attained_on_the_line(sensitivities, probabilities, sigma):
     event = MixtureOfGaussians(sensitivities, probabilities, sigma)
     mixed = sum(w * normal(c, sigma) for c, w in zip(sensitivities, probabilities, strict=True))

@@ -65,6 +65,7 @@ def test_names_are_unique_and_mutants_stand_beside_what_they_mutate() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(3)
 def test_claims_hold_exactly_where_they_should(name: str) -> None:
     case = CASES[name]
     claimed = case.claim.epsilon
@@ -80,6 +81,7 @@ def test_most_truths_are_known() -> None:
 
 
 @pytest.mark.parametrize("name", CORRECT)
+@pytest.mark.every(3)
 def test_correct_cases_are_not_refuted(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants."""
     assert not verdict(name, 8_000).refuted
@@ -150,6 +152,7 @@ def random_table() -> LabelTable:
 @pytest.mark.parametrize("table", [point_masses, identical, impossible_labels, random_table])
 @pytest.mark.parametrize("reference", [CeiledBlocks(), Envelope(), UniformMixture()])
 @pytest.mark.parametrize("resample", [False, True])
+@pytest.mark.every(5)
 def test_exact_losses_are_within_claims_and_grow_with_them(table: Any, reference: Reference, resample: bool) -> None:
     for make in (SampledLaplace, SampledDiscreteLaplace, OneBit):
         found = []

@@ -76,6 +76,7 @@ def test_claims_hold_exactly_where_they_should(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CORRECT)
+@pytest.mark.every(3)
 def test_correct_cases_are_not_refuted(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants of the table below."""
     assert not refuted(name, 10_000)
@@ -142,6 +143,7 @@ def expected_bound(mu: float, delta: float, trials: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("target", EXPECTED)
+@pytest.mark.every(2)
 def test_the_table_of_expected_bounds(target: tuple[float, float]) -> None:
     for power, printed in zip((4, 5, 6, 7), EXPECTED[target], strict=True):
         found = expected_bound(mu_of(*target), target[1], 10**power)[1]

@@ -172,6 +172,7 @@ def test_without_a_defect_answers_are_those_of_the_learner() -> None:
 
 
 @pytest.mark.parametrize("name", ["root", "secret-order", "right-child", "colluding-clients", "trusted-server"])
+@pytest.mark.every(2)
 def test_ratios_follow_their_law(name: str) -> None:
     """The mean of exp(-ratio) is 1 under the first world, and that of exp(ratio) under the second.
 
@@ -220,6 +221,7 @@ def test_names_of_cases_agree_with_claims_and_truths() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.broken])
+@pytest.mark.every(3)
 def test_correct_learners_are_not_refuted(name: str) -> None:
     """False alarm 1e-6 each; the broken cases are the twins."""
     verdict = audited(CASES[name], 4_000)

@@ -82,6 +82,7 @@ def _claim(name: str) -> Claim:
 
 
 @pytest.mark.parametrize(("name", "view"), CORRECT)
+@pytest.mark.every(6)
 def test_oracle_does_not_exceed_the_claim_of_the_correct_learner(name: str, view: View) -> None:
     exact, claim = lazy_target(LEARNERS[name], view=view).exact(), _claim(name)
     for epsilon, delta in claim.points:
@@ -137,6 +138,7 @@ SIMULATED: list[tuple[str, Mutation | None, View]] = [
 
 
 @pytest.mark.parametrize(("name", "mutation", "view"), SIMULATED)
+@pytest.mark.every(3)
 def test_simulated_statistic_follows_the_exact_law(name: str, mutation: Mutation | None, view: View) -> None:
     """Frequencies lie in the oracle's bracket (Dvoretzky-Kiefer-Wolfowitz at 1e-6 a case), infinite ratios counted."""
     runs = 20_000

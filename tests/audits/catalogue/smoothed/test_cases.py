@@ -79,6 +79,7 @@ def test_claims_hold_exactly_where_they_should() -> None:
 
 
 @pytest.mark.parametrize("name", CORRECT)
+@pytest.mark.every(3)
 def test_correct_cases_are_not_refuted(name: str) -> None:
     """False alarm 1e-6 each; the twins are the mutants of test_mutants.py."""
     assert not refuted(name, 4_000)
@@ -252,6 +253,7 @@ CERTIFIED = {1: 0.818, 2: 0.628, 3: 0.502, 10: 0.228, 30: 0.101}
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 10, pytest.param(30, marks=pytest.mark.statistical)])
+@pytest.mark.every(2)
 def test_several_rounds_stay_below_their_curve(rounds: int) -> None:
     """delta at the certified epsilon, by 10,000 exact losses: at most .01 and 5.2 standard errors (1e-7).
 

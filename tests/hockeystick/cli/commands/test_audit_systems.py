@@ -165,6 +165,7 @@ def any_output(output):
 
 @pytest.mark.parametrize("more", [["--samples", "2000"], ["--sequential", "--samples", "4000"]])
 @pytest.mark.parametrize("target", ["mymech:half_noise", "mymech:one_half"])
+@pytest.mark.every(2)
 def test_a_statistic_is_all_that_the_audit_looks_at(more: list[str], target: str, folder: Path) -> None:
     """The event "at most 0" shows half the noise at ε = 1 at once, and "at most 50" never."""
     module = folder / "mymech.py"

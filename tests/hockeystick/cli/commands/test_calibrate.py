@@ -144,6 +144,7 @@ def worst_of_all_tables(relation: str, sampling: float | int | None, clip: float
     ("relation", "sampling"),
     [("add", None), ("replace", None), ("null", None), ("add", 0.3), ("null", 0.3), ("replace", 2)],
 )
+@pytest.mark.every(2)
 def test_the_sensitivity_of_a_clip_is_that_of_the_worst_tables(relation: str, sampling: float | int | None) -> None:
     """Exact: as much noise less, and the worst pair of tables would be above the certificate."""
     clip = 0.7

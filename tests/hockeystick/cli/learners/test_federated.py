@@ -23,6 +23,7 @@ run, result_of = partial(command_line.run, "run"), partial(command_line.result_o
 
 @pytest.mark.parametrize("learner", ["fed-svt", "fed-stoch"])
 @pytest.mark.parametrize("model", ["output", "client", "central", "server"])
+@pytest.mark.every(3)
 def test_plans_are_certified_for_their_threat_model(learner: str, model: str) -> None:
     arguments = (learner, *SIZES, "--epsilon", "1", "--threat-model", model, "--plan")
     if (learner, model) == ("fed-svt", "server"):

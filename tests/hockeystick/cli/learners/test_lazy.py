@@ -83,6 +83,7 @@ def test_the_plans_report() -> None:
         ("--draw-budget 5", {"normaliser": "paper", "draw_budget": 5}),
     ],
 )
+@pytest.mark.every(3)
 def test_options_of_a_plan(options: str, learner: dict[str, Any]) -> None:
     known = LazyExperts(rounds=200, experts=4, batch=2, learning_rate=0.05, fake_switch_probability=0.3, **learner)
     found = result_of("lazy-experts", *PLAN, *options.split())

@@ -41,6 +41,7 @@ def test_a_game_is_the_librarys() -> None:
 
 @pytest.mark.parametrize("adversary", ["random", "near-boundary", "binary-search", "block", "cell", "app-b"])
 @pytest.mark.parametrize("concepts", ["thresholds", "intervals", "rectangles", "halfspaces"])
+@pytest.mark.every(5)
 def test_adversaries_play_against_all_classes_of_their_domain(concepts: str, adversary: str) -> None:
     options = f"--class {concepts} --sigma 0.5 --rounds 12 --runs 2 --gamma 0.9 --adversary {adversary}"
     if adversary == "app-b" and concepts in ("rectangles", "halfspaces"):

@@ -243,6 +243,7 @@ def test_lemma_2_is_the_conversion_of_zcdp_and_above_the_other_curves() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("resample", [False, True])
+@pytest.mark.every(4)
 def test_exact_epsilon_never_exceeds_the_claim_or_the_event(family: str, resample: bool) -> None:
     for table, reference, rounds in itertools.product(FAMILIES[family], REFERENCES, (2, 50)):
         levels = reference.levels(table, rounds)

@@ -137,6 +137,7 @@ def test_as_many_draws_as_symbols_ask_for_all() -> None:
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 3.0, 40.0])
+@pytest.mark.every(2)
 def test_tails_of_laplace_and_normal_noise_together(ratio: float) -> None:
     """Against quadrature over the normal part."""
     divergence = np.array(1.0)

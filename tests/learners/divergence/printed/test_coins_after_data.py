@@ -125,6 +125,7 @@ def histograms(records: int, symbols: int) -> Iterator[FloatArray]:
 @pytest.mark.parametrize("rule", [Smoothed(1.0), Smoothed(0.1), Harmonic()], ids=str)
 @pytest.mark.parametrize("lam", [0.0, 0.4, 2.0])
 @pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.every(5)
 def test_no_pair_of_neighbours_exceeds_the_cost(rule: CountLogarithm, lam: float, samples: int) -> None:
     """Every histogram of 4 records, every swap, every draw: delta of the exact mixture at three epsilons."""
     pi, records, sigma = np.array([0.5, 0.3, 0.2]), 4, 0.8

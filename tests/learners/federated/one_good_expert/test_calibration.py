@@ -123,6 +123,7 @@ def false_tops(form: planners.Margin, rho: float, tests: int, runs: int, factor:
 @pytest.mark.parametrize("rho", [0.2, 0.01])
 @pytest.mark.parametrize("tests", [1, 64])
 @pytest.mark.parametrize("form", ["printed", "proved", "tight"])
+@pytest.mark.every(3)
 def test_no_expert_is_switched_away_from_too_early(form: planners.Margin, tests: int, rho: float) -> None:
     """The window-loss event of Lemma 12 holds with probability 1 - rho; Hoeffding, false alarm 1e-6.
 

@@ -136,6 +136,7 @@ def test_the_transcription_detects_a_changed_learner() -> None:
 @pytest.mark.parametrize("lazy", [False, True])
 @pytest.mark.parametrize("indexing", ["clean", "paper"])
 @pytest.mark.parametrize(("rounds", "period"), [(20, 1), (20, 3), (6, 6)])
+@pytest.mark.every(3)
 def test_over_the_protocol_it_plays_the_same(lazy: bool, indexing: str, rounds: int, period: int) -> None:
     made = learner(rounds=rounds, period=period, indexing=indexing, lazy_vectors=lazy)
     losses = streams(4, 3, rounds, 4)

@@ -59,6 +59,7 @@ def test_laws_of_sums_normalise_and_do_not_depend_on_a_constant(m: int) -> None:
         (50, 0.028, 0.0, ()),
     ],
 )
+@pytest.mark.every(2)
 def test_the_noise_of_all_clients_hides_much_more_than_is_certified(
     m: int, ratio: float, delta: float, gaps: tuple[float, ...]
 ) -> None:

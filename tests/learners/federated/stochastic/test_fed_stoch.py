@@ -70,6 +70,7 @@ def test_one_tree_ends_at_a_third_and_two_thirds_of_its_winners():
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("where", ["client", "server"])
 @pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential", "gaussian"])
+@pytest.mark.every(3)
 def test_a_run_in_one_process_is_a_conducted_one(name, where, noise):
     one = learner(FAMILIES[name], rounds=50, where=where, noise=noise, assignment="secret")
     losses = data(one)

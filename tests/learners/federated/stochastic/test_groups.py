@@ -229,6 +229,7 @@ def test_messages_of_a_group_add_up(noise: str, view: str) -> None:
 
 @pytest.mark.parametrize("view", ["output", "client", "server", "central"])
 @pytest.mark.parametrize(("noise", "delta"), [("laplace", 0.0), ("laplace", 1e-6), ("gaussian", 1e-6)])
+@pytest.mark.every(3)
 def test_targets_for_groups_are_met(view: str, noise: Any, delta: float) -> None:
     if noise == "gaussian" and view == "central":
         delta = 1e-3

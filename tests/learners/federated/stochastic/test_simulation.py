@@ -197,6 +197,7 @@ def test_simulations_split_over_memory_are_whole(monkeypatch):
     [("client", "laplace", 1), ("client", "gaussian", 2), ("server", "laplace", 1), ("server", "gumbel", 1),
      ("server", "exponential", 0), ("server", "gaussian", 1)],
 )  # fmt: skip
+@pytest.mark.every(5)
 def test_regret_is_within_its_bound(where, noise, trees):
     """Bernoulli losses, one expert better. A mean of n regrets in [-T, T] that is above its expectation by more than
     2T*sqrt(ln(1e6)/(2n)) has probability 1e-6 at most (Hoeffding); always playing a bad expert is caught."""

@@ -266,6 +266,7 @@ def _coin_and_draw(keep: float, other: float, width: float, epsilon: float) -> f
 
 
 @pytest.mark.parametrize(("keep", "other"), [(0.95, 0.93), (0.95, 0.6), (0.6, 0.5), (0.3, 0.02)])
+@pytest.mark.every(2)
 def test_one_boundary_is_covered(keep: float, other: float) -> None:
     event = _decide_and_draw(math.log(keep), math.log(other), BoundedRange(0.3))
     for epsilon in (0.0, 0.05, 0.2, 0.5):

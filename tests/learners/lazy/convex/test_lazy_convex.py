@@ -249,6 +249,7 @@ def _exact_delta(learner: LazyConvex, pair: tuple[ConvexLosses, ConvexLosses], e
 @pytest.mark.parametrize(
     ("beta", "lam", "p", "batch"), [(0.3, 2.0, 0.2, 1), (0.05, 0.5, 0.05, 1), (0.3, 30.0, 0.2, 1), (0.2, 8.0, 0.1, 3)]
 )
+@pytest.mark.every(2)
 def test_certificate_covers_the_exact_law_of_two_batches(beta: float, lam: float, p: float, batch: int) -> None:
     learner = _learner(2 * batch, batch, beta, lam, p)
     pair = learner.worst_case_neighbours()

@@ -38,6 +38,7 @@ def _distance_to_weights(chain: LazyChain) -> float:
 @pytest.mark.parametrize(
     ("shadow", "excess"), [(None, 0.0), *((q, c) for q in (0.0, 0.05, 0.4, 0.9) for c in (1.0, 1.5, 4.0))]
 )
+@pytest.mark.every(3)
 def test_marginal_is_that_of_multiplicative_weights(
     experts: int, p: float, shadow: float | None, excess: float
 ) -> None:

@@ -98,6 +98,7 @@ def transcript(
     [{}, {"variant": "dartboard"}, {"normaliser": "paper"}, {"normaliser": 0.1}, {"draw_budget": 2}],
     ids=str,
 )
+@pytest.mark.every(2)
 def test_rounds_one_by_one_follow_the_law(changed):
     """Chi-square against every branch, false alarm 1e-6; with the same noise, saving and resuming changes nothing."""
     given, noise = learner(**changed), SimulationNoise(np.random.default_rng(17))
@@ -161,6 +162,7 @@ def test_one_person_moves_coins_and_draws_by_no_more_than_is_charged(rate, a, b,
 
 @pytest.mark.parametrize("variant", ["l2p", "dartboard"])
 @pytest.mark.parametrize("budget", [None, 3, 0])
+@pytest.mark.every(3)
 def test_event_is_the_graph(variant, budget):
     given = learner(rounds=200, learning_rate=0.01, variant=variant, draw_budget=budget)
     for delta in (0.0, 1e-9, 1e-3):

@@ -59,6 +59,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("n", "batch", "rate", "p", "delta", "value"), GOLDEN)
+@pytest.mark.every(3)
 def test_exact_losses_agree_with_golden_values(
     n: int, batch: int, rate: float, p: float, delta: float, value: float
 ) -> None:

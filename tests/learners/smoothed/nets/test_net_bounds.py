@@ -51,6 +51,7 @@ def test_the_plan_is_the_best_of_its_grid_and_falls_with_n() -> None:
 
 @pytest.mark.parametrize("sigma", [1.0, 0.3, 0.1, 1e-3])
 @pytest.mark.parametrize("accepted", [1, 2, 8, 64, 738])
+@pytest.mark.every(3)
 def test_enough_points_are_accepted(accepted: int, sigma: float) -> None:
     """Lemma G.3 as corrected: Pr[Bin(M, sigma) < k] <= e^(-9 k/8), by the exact binomial."""
     chance = stats.binom.cdf(accepted - 1, domain_size(accepted, sigma), sigma)

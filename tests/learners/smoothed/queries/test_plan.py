@@ -90,6 +90,7 @@ def test_the_numerical_accountant_allows_more_than_the_papers_composition() -> N
         (30, (0.0, 0.101, 0.209, 0.408)),
     ],
 )
+@pytest.mark.every(2)
 def test_a_pure_run_certifies_less_at_positive_delta(rounds: int, curve: tuple[float, ...]) -> None:
     found = [accounting.epsilon(rounds_of(1.0, rounds), delta).upper for delta in DELTAS]
     np.testing.assert_allclose(found, curve, rtol=0.02, atol=1e-12)

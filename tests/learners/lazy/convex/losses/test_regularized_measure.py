@@ -74,6 +74,7 @@ def _profile(p: FloatArray, q: FloatArray, epsilon: float) -> float:
 
 @pytest.mark.parametrize("dimension", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_draws_are_gaussian_dp(kind: str, dimension: int) -> None:
     """delta of neighbouring measures, by quadrature, against the formula at every epsilon; both for replacement."""
     rng = np.random.default_rng(sum(map(ord, kind)) + dimension)

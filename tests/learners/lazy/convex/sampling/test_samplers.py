@@ -93,6 +93,7 @@ EXACT: list[tuple[str, Sampler, str, Domain]] = [
 
 
 @pytest.mark.parametrize(("name", "sampler", "kind", "domain"), EXACT, ids=[case[0] for case in EXACT])
+@pytest.mark.every(3)
 def test_exact_samplers_follow_the_measure(name: str, sampler: Sampler, kind: str, domain: Domain) -> None:
     measure = _measure(_losses(kind, domain.dimension), domain, beta=0.7)
     draws = sampler.sample(measure, np.random.default_rng(2), 6000)
@@ -149,6 +150,7 @@ def test_tangents_may_be_taken_at_the_worst_point(kind: str) -> None:
 @pytest.mark.parametrize("dimension", [2, 5, 40])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 300.0])
 @pytest.mark.parametrize("precision", [0.5, 50.0])
+@pytest.mark.every(5)
 def test_the_normal_law_in_a_ball_is_exact(dimension: int, scale: float, precision: float) -> None:
     """The component along the mean and the direction across, for means far inside and far outside."""
     mean = np.zeros(dimension)
@@ -200,6 +202,7 @@ def test_proximal_sampler_follows_the_measure(kind: str, domain: Domain) -> None
 
 @pytest.mark.parametrize("kind", ["linear", "logistic", "absolute"])
 @pytest.mark.parametrize("step", [0.02, 0.2])
+@pytest.mark.every(2)
 def test_proximal_certificate_holds_round_by_round(kind: str, step: float) -> None:
     """The exact law after each round, on a fine grid of the line: divergence and total variation under their bounds."""
     measure = _measure(_losses(kind, 1), Box.cube(1, 1.0), beta=0.3, lam=3.0)

@@ -55,6 +55,7 @@ def some_polynomials(rng, count, degree, measure):
 
 @pytest.mark.parametrize(("degree", "epsilon"), [(1, 0.05), (2, 0.1), (3, 0.3), (5, 1.0)])
 @pytest.mark.parametrize("measure", [UniformCube(1), UniformCube(1, -1.5, 1.0)])
+@pytest.mark.every(3)
 def test_brackets_on_the_line(degree, epsilon, measure):
     """Sandwiched exactly on a fine sample; undecided on at most D cells of mass epsilon/D, so no sample decides."""
     rng, concepts = np.random.default_rng(degree), PolynomialThresholds(1, degree)
