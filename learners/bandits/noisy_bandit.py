@@ -1,12 +1,12 @@
-"""Batched EXP3 on noisy losses: a private bandit against losses that are fixed in advance.
+"""A private bandit against losses that are fixed in advance: batches of one arm, drawn by noisy losses.
 
-A batch plays one arm. At its end the sum of the arm's losses is published with Laplace noise, and its mean, over the
-arm's probability, is added to the arm's estimated loss. The next arm is drawn from the exponential weights of the
-estimates, mixed with the uniform law. A person is in one batch and pays for one sum, so that ε does not grow with the
-number of rounds.
+A batch plays one arm. At its end the sum of the arm's losses is published with Laplace noise, and its mean, less 1/2
+and over the arm's probability, is added to the arm's estimated loss. The next arm is drawn from weights that fall as a
+power of the estimates, mixed with the uniform law. A person is in one batch and pays for one sum, so that ε does not
+grow with the number of rounds.
 
-Sources: Auer, Cesa-Bianchi, Freund & Schapire 2002 (EXP3); Asi, Raman & Talwar 2025, arXiv 2505.21790 (batches with
-noise). The bound on the regret, with its constant, is proved in :meth:`NoisyBandit.regret_bound`.
+Sources: Audibert & Bubeck 2009, and Zimmert & Seldin 2021 (the weights); Asi, Raman & Talwar 2025, arXiv 2505.21790
+(batches with noise). The bound on the regret, with its constant, is proved in :meth:`NoisyBandit.regret_bound`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, real
 from hockeystick.learners.bandits.arm_player import ArmPlayer, checked_arms, checked_rounds, quietest
 from hockeystick.learners.bandits.arm_stream import Arms, ArmStream
-from hockeystick.learners.bandits.exp3_search import Exp3Parameters, best_parameters, exp3_bound
+from hockeystick.learners.bandits.weights_of_arms import CENTRE, best_parameters, power_bound, power_weights
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, refuse_adaptive
 from hockeystick.learners.experts.expert_losses import batch_sums
@@ -32,6 +32,10 @@ from hockeystick.mechanisms.randomness.noise import Noise
 
 def _exploration(value: object) -> float:
     return real("exploration", value, low=0.0, high=1.0, low_open=True)
+
+
+def _floor(value: object) -> float:
+    return real("floor", value, high=0.0)
 
 
 @frozen(eq=False)
@@ -76,7 +80,11 @@ class BanditStream(ArmStream):
 
     @property
     def estimates(self) -> FloatArray:
-        """The estimated losses, shape (arms,), in units of a batch's mean: they follow from all published sums."""
+        """The estimated losses less 1/2 a batch, shape (arms,), in units of a batch's mean; published sums decide them.
+
+        An estimate is the sum, over the batches of its arm, of the noisy mean, at least ``floor``, less 1/2, over the
+        arm's probability.
+        """
         return self._estimates.copy()
 
     def _opening(self) -> list[int]:
@@ -87,7 +95,7 @@ class BanditStream(ArmStream):
 
     def _next(self, sums: list[float]) -> list[int]:
         (arm,), (noisy,) = self._turn, sums
-        self._estimates[arm] += noisy / self._learner.batch / self._odds[arm]
+        self._estimates[arm] += self._learner._told(noisy) / self._odds[arm]
         return self._draw()
 
     def _draw(self) -> list[int]:
@@ -106,13 +114,13 @@ class BanditStream(ArmStream):
 
 @frozen(kw_only=True)
 class NoisyBandit(ArmPlayer):
-    """A private bandit for losses that are fixed in advance: batched EXP3 on noisy losses.
+    """A private bandit for losses that are fixed in advance, with a regret of order sqrt(T K/ε).
 
     Neighbouring tables differ in the losses of all arms in one round, replaced by any others in [0, 1] (replace-one;
     rounds keep their places). All arms and all noisy sums are published. The learner is (1/scale)-DP, with δ = 0, for
     losses that may depend on all that was published.
 
-    Sources: Auer, Cesa-Bianchi, Freund & Schapire 2002 (EXP3); Asi, Raman & Talwar 2025 (batches with noise).
+    Sources: Audibert & Bubeck 2009, Zimmert & Seldin 2021 (weights); Asi, Raman & Talwar 2025 (batches with noise).
 
     Args:
         rounds: T >= 1, one person each.
@@ -121,6 +129,7 @@ class NoisyBandit(ArmPlayer):
         scale: The scale of the Laplace noise on a batch's sum of losses, in units of loss.
         learning_rate: eta > 0, per unit of a batch's mean loss.
         exploration: gamma in (0, 1], the probability of a uniform draw of an arm.
+        floor: At most 0: the mean of a batch counts for this much if its noisy value is less.
         clip: Clip losses to [0, 1] at ingestion, infinite ones too, instead of refusing those outside; NaN is refused.
 
     Raises:
@@ -131,9 +140,9 @@ class NoisyBandit(ArmPlayer):
         >>> from hockeystick.learners import NoisyBandit
         >>> learner = NoisyBandit.calibrated(rounds=10_000, arms=2, epsilon=1.0)
         >>> learner.guarantee().epsilon(0.0).upper, round(learner.regret_bound())
-        (1.0, 435)
+        (1.0, 308)
         >>> losses = (np.random.default_rng(1).random((10_000, 2)) < [0.4, 0.6]).astype(float)
-        >>> bool(learner.regrets(losses, np.random.default_rng(2), 20).mean() < 435)
+        >>> bool(learner.regrets(losses, np.random.default_rng(2), 5).mean() < 308)
         True
         >>> found = learner.release(losses)  # secure noise
         >>> found.arms.shape, found.sums.shape == (learner.batches - 1, 2)
@@ -149,6 +158,7 @@ class NoisyBandit(ArmPlayer):
     scale: float = field(converter=noise_scale)
     learning_rate: float = field(converter=arguments.learning_rate)
     exploration: float = field(converter=_exploration)
+    floor: float = field(converter=_floor)
     clip: bool = field(default=False, converter=arguments.clip)
 
     def __attrs_post_init__(self) -> None:
@@ -158,7 +168,7 @@ class NoisyBandit(ArmPlayer):
     def calibrated(cls, *, rounds: int, arms: int, epsilon: float, group: int = 1, clip: bool = False) -> NoisyBandit:
         """Returns the learner of the least regret bound that is ε-DP for ``group`` people together.
 
-        Batch, learning rate and exploration are found by a numerical search of :meth:`regret_bound`.
+        Batch, learning rate, exploration and floor are found by a numerical search of :meth:`regret_bound`.
 
         Raises:
             InvalidArgumentError: an argument outside its domain.
@@ -215,16 +225,19 @@ class NoisyBandit(ArmPlayer):
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def policy(self, estimates: npt.ArrayLike) -> FloatArray:
-        """Returns the law of the next arm after estimated losses of shape (..., arms), in units of a batch's mean."""
+        """Returns the law of the next arm after estimated losses of shape (..., arms), as a session's ``estimates``."""
         given = array("estimates", estimates)
         if given.shape[-1:] != (self.arms,):
             raise InvalidArgumentError("estimates", estimates, f"do not have {self.arms} arms", "see simulate()")
         return self._laws(given)
 
     def _laws(self, given: FloatArray) -> FloatArray:
-        weights = np.exp(-self.learning_rate * (given - given.min(axis=-1, keepdims=True)))
-        weights /= weights.sum(axis=-1, keepdims=True)
+        weights = power_weights(given, self.learning_rate)
         return np.asarray((1.0 - self.exploration) * weights + self.exploration / self.arms)
+
+    def _told(self, noisy: Any) -> Any:
+        """Returns what is added to estimates, over the arm's probability, after these noisy sums of batches."""
+        return np.maximum(noisy / self.batch, self.floor) - CENTRE
 
     def simulate(self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int) -> BanditRuns:
         """Returns ``runs`` independent runs, with floating-point noise.
@@ -243,7 +256,7 @@ class NoisyBandit(ArmPlayer):
             arms[:, j] = arm = _drawn(law, source)
             if j < self.batches - 1:
                 noisy[:, j] = self._read(sums, arms[:, : j + 1]) + source.laplace(scale=self.scale, size=count)
-                estimates[every, arm] += noisy[:, j] / self.batch / law[every, arm]
+                estimates[every, arm] += self._told(noisy[:, j]) / law[every, arm]
         return BanditRuns(arms, noisy, sums[np.arange(self.batches), arms].sum(axis=1))
 
     def _read(self, sums: FloatArray, arms: Arms) -> FloatArray:
@@ -262,18 +275,30 @@ class NoisyBandit(ArmPlayer):
     def regret_bound(self, *, adversary: Adversary = "oblivious") -> RegretBound:
         """Returns a bound on the expected regret against the best single arm, for losses that are fixed in advance.
 
-        With noise of scale s on a batch's mean, and u = eta K s / gamma < 1, it is B times
+        With noise of scale s on a batch's mean, c = 1/2 - floor, kappa = eta/2*sqrt(K/(gamma*(1 - gamma))), and theta =
+        kappa*c < 1, it is B times
 
-            ln(K)/eta + eta K N (1/2 + s²/(1 - u²)) / (1 - gamma) + gamma N.
+            (1 - gamma)*(2*(sqrt(K) - 1)/eta + N*(s/2)*exp(floor/s)) + eta*sqrt(K)*N*V + gamma*N*(1 - 1/K),
 
-        Proof: Let w be the exponential weights, p the mixture that the arm is drawn from, and z the noisy mean. With
-        x = eta*loss/p_i, E exp(-eta z/p_i) is exp(-x) times the noise's moment, which is at most 1/(1 - v²) for
-        v = eta s/p_i <= u, hence at most 1 - x + x²/2 + v²/(1 - u²). As w_i/p_i <= 1/(1 - gamma), a batch changes the
-        sum of all weights, in expectation, by a factor of at most 1 - eta <w, losses> + eta² K (1/2 + s²/(1 - u²)) /
-        (1 - gamma). The logarithms of these factors add up to at least -ln K - eta times the loss of any fixed arm, by
-        Jensen's inequality. Drawing from p costs at most gamma per batch more than w. Discrete noise on a grid has
-        smaller moments than Laplace noise of its scale, because (cosh(x) - 1)/x² rises. The scale of a release is used,
-        and what its rounding can do to the regret is added.
+        where V = 1/4 + 2*s² + the sum of kappa^k*M_(k+2) over k = 1 … 7 + kappa^8*M_10/(1 - theta), and M_p is the p-th
+        moment of the positive part of 1/2 + noise: M_p = 2^-p + p*(p - 1)*s²*M_(p-2).
+
+        Proof: Let w be the weights, p = (1 - gamma)*w + gamma/K the law of the arm I, x the noisy mean less 1/2, and y
+        = max(x, -c). The weights are those of follow-the-regularised-leader on the estimates, with the regulariser
+        -2/eta*sum(sqrt(w_i)). So for any fixed arm u the sum of <w - u, y/p_I at I> over batches is at most 2*(sqrt(K)
+        - 1)/eta plus, for each batch, the largest (w_I - v)*y/p_I - (sqrt(v) - sqrt(w_I))²/(eta*sqrt(w_I)) over v >= 0.
+        With r = eta*sqrt(w_I)*y/p_I > -1 that is eta*w_I^(3/2)*(y/p_I)²/(1 + r), as r >= -kappa*max(0, -y), because p_I
+        is at least the geometric mean 2*sqrt((1 - gamma)*w_I*gamma/K). Given the batch's losses its expectation is at
+        most eta*sqrt(K)/(1 - gamma) times that of y²/(1 - kappa*max(0, -y)), which is at most x² + the sum of kappa^k*
+        max(0, -x)^(k+2), with the last term over 1 - theta. This is convex in x: its expectation is largest at a loss
+        of 0, where it is V, or 1. The floor moves the expectation of y up from that of x by at most that of max(0, -c -
+        x), (s/2)*exp(floor/s) at a loss of 0. Playing p and not w costs gamma*(1 - 1/K) at most. Laplace noise is the
+        discrete noise of its scale plus an independent number of mean 0 (the fractional part of an exponential variable
+        does not depend on the rest), so that discrete noise has smaller expectations of convex functions. The scale of
+        a release is used, and what its rounding can do to the regret is added.
+
+        As B grows with 1/ε the bound is about 3.4*sqrt(T*K*(1 - 1/sqrt(K))/ε) for small ε and many rounds. EXP3 in such
+        batches has a factor of sqrt(ln K) more.
 
         Args:
             adversary: "oblivious", or "stochastic", a special case.
@@ -285,12 +310,12 @@ class NoisyBandit(ArmPlayer):
         if self.batches == 1:  # one uniform draw
             return RegretBound(self.rounds * (1.0 - 1.0 / self.arms), most=self.rounds, adversary=checked)
         noise = self.sum_noise
-        found = exp3_bound(
-            rounds=self.rounds,
-            arms=self.arms,
-            scale=noise.scale,
-            given=Exp3Parameters(self.batch, self.learning_rate, self.exploration),
+        own = [self.batch, self.learning_rate, self.exploration, self.floor]
+        batch, rate, share, floor = np.reshape(own, (4, 1))
+        bounds = power_bound(
+            rounds=self.rounds, arms=self.arms, scale=noise.scale, batch=batch, rate=rate, share=share, floor=floor
         )
+        found = float(bounds[0])
         found += noise.rounding(self.rounds, self.batches)
         return RegretBound(found, most=self.rounds, adversary=checked)
 

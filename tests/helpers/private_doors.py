@@ -118,7 +118,7 @@ def levels() -> Any:
 
 
 def bandit() -> L.NoisyBandit:
-    return L.NoisyBandit(rounds=4, arms=3, batch=1, scale=1.0, learning_rate=0.1, exploration=0.1)
+    return L.NoisyBandit(rounds=4, arms=3, batch=1, scale=1.0, learning_rate=0.1, exploration=0.1, floor=-3.0)
 
 
 def optimist() -> L.PrivateUCB:

@@ -3,7 +3,7 @@
 Every target returns the log-likelihood ratio of all that a run publishes, arms and noisy sums, between two tables of
 losses that attain the claim: in the first round all arms lose 1, or none does.
 
-Sources: Asi, Raman & Talwar 2025 (batched EXP3 with noise); Sajed & Sheffet 2019 (successive elimination with noise);
+Sources: Asi, Raman & Talwar 2025 (batches with noise); Sajed & Sheffet 2019 (successive elimination with noise);
 Azize & Basu 2022 (optimism on sums of episodes).
 """
 
@@ -27,7 +27,7 @@ from hockeystick.learners.bandits.noisy_bandit import BanditRuns, NoisyBandit
 from hockeystick.learners.bandits.private_elimination import Left, PrivateElimination
 from hockeystick.learners.bandits.private_ucb import PrivateUCB
 
-_EXP3 = "Asi, Raman & Talwar 2025"
+_BATCHES = "Asi, Raman & Talwar 2025"
 _ELIMINATION = "Sajed & Sheffet 2019"
 _OPTIMIST = "Azize & Basu 2022"
 
@@ -91,18 +91,20 @@ def bandit_cases() -> Iterator[Case]:
 
 
 def _noisy_bandit() -> Iterator[Case]:
-    one = NoisyBandit(rounds=4, arms=2, batch=1, scale=1.0, learning_rate=0.3, exploration=0.2)
-    yield _case("noisy-bandit", one, one, 1.0, _EXP3)
-    yield _case("noisy-bandit[half the noise]", one, evolve(one, scale=0.5), 2.0, _EXP3, 1_500)
+    one = NoisyBandit(rounds=4, arms=2, batch=1, scale=1.0, learning_rate=0.3, exploration=0.2, floor=-3.0)
+    yield _case("noisy-bandit", one, one, 1.0, _BATCHES)
+    yield _case("noisy-bandit[half the noise]", one, evolve(one, scale=0.5), 2.0, _BATCHES, 1_500)
     for what, kind, truth, samples in (
         ("sums over all batches", AllBatches, 3.0, 1_500),
         ("a batch read again after a checkpoint", ReadAgain, 2.0, 1_500),
         ("a sum of 0 without noise", ExactZeros, math.inf, 500),
     ):
-        yield _case(f"noisy-bandit[{what}]", one, kind(**asdict(one)), truth, _EXP3, samples)
+        yield _case(f"noisy-bandit[{what}]", one, kind(**asdict(one)), truth, _BATCHES, samples)
     pairs = evolve(one, rounds=6, batch=2)
-    yield _case("noisy-bandit-pairs", pairs, pairs, 1.0, _EXP3)
-    yield _case("noisy-bandit-pairs[noise of the mean on the sum]", pairs, evolve(pairs, scale=0.5), 2.0, _EXP3, 1_500)
+    yield _case("noisy-bandit-pairs", pairs, pairs, 1.0, _BATCHES)
+    yield _case(
+        "noisy-bandit-pairs[noise of the mean on the sum]", pairs, evolve(pairs, scale=0.5), 2.0, _BATCHES, 1_500
+    )
 
 
 def _elimination() -> Iterator[Case]:

@@ -28,9 +28,9 @@ from hockeystick._cli.learners.tables import Content, Progress, run_on_a_table
 @option("--losses FILE", FileName(), "Run on these losses: an .npy file of shape (rounds, arms), numbers in [0, 1].")
 @option(
     "--method",
-    click.Choice(("exp3", "elimination", "ucb")),
-    "Losses that are fixed in advance (exp3, batched), or independent losses of one law (elimination, ucb).",
-    default="exp3",
+    click.Choice(("tsallis", "elimination", "ucb")),
+    "Losses that are fixed in advance (tsallis, in batches), or independent losses of one law (elimination, ucb).",
+    default="tsallis",
 )
 @option("--epsilon E", POSITIVE, "The ε to calibrate to; δ is 0.", required=True)
 @option("--group K", Count(1), "Protect groups of K people, or users with K rounds.", default=1)

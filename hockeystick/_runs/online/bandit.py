@@ -16,10 +16,10 @@ from hockeystick.accounting import DurableLedger
 from hockeystick.learners import NoisyBandit, PrivateElimination, PrivateUCB
 from hockeystick.mechanisms import ReleaseNoise, SimulationNoise
 
-Method = Literal["exp3", "elimination", "ucb"]
+Method = Literal["tsallis", "elimination", "ucb"]
 
 _LEARNERS: dict[Method, type[NoisyBandit] | type[PrivateElimination] | type[PrivateUCB]] = {
-    "exp3": NoisyBandit,
+    "tsallis": NoisyBandit,
     "elimination": PrivateElimination,
     "ucb": PrivateUCB,
 }
@@ -31,7 +31,7 @@ def plan(
     """Returns the calibrated bandit, and the entries of a plan's result.
 
     Args:
-        method: "exp3" for ``NoisyBandit``, "elimination" for ``PrivateElimination``, "ucb" for ``PrivateUCB``.
+        method: "tsallis" for ``NoisyBandit``, "elimination" for ``PrivateElimination``, "ucb" for ``PrivateUCB``.
         rounds, arms: The public sizes of the table.
         epsilon: The target, for ``group`` people together.
         group: Number of people.

@@ -1,4 +1,4 @@
-"""Tests of batched EXP3: its exact privacy on tiny instances, the sums that it publishes, its bound, its runs."""
+"""Tests of the bandit in batches: its exact privacy on tiny instances, its published sums, its bound, its runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.learners import BanditRuns, NoisyBandit
 from hockeystick.learners.bandits.arm_stream import ArmStream
-from hockeystick.learners.bandits.exp3_search import Exp3Parameters, exp3_bound
 from hockeystick.mechanisms import SimulationNoise
 
 FALSE_ALARM = 1e-6
@@ -27,7 +26,23 @@ Defect = Literal["", "all batches", "half the noise", "no noise on 0"]
 
 def small(**changes: Any) -> NoisyBandit:
     known: dict[str, Any] = {"rounds": 3, "arms": 2, "batch": 1, "scale": 1.0, "learning_rate": 0.3, "exploration": 0.2}
-    return NoisyBandit(**known | changes)
+    return NoisyBandit(**known | {"floor": -2.0} | changes)
+
+
+def weights_of(estimates: FloatArray, rate: float) -> FloatArray:
+    """The weights 1/(rate*(L - x))² that add up to 1, by bisection."""
+    least = float(estimates.min())
+
+    def over(x: float) -> float:
+        return float((1.0 / (rate * (estimates - x)) ** 2).sum() - 1.0)
+
+    x = optimize.brentq(over, least - math.sqrt(len(estimates)) / rate - 1e-9, least - 0.999 / rate, xtol=1e-15)
+    return np.asarray(1.0 / (rate * (estimates - x)) ** 2)
+
+
+def told(learner: NoisyBandit, noisy: float) -> float:
+    """What a noisy sum adds to the estimate of its arm, but for the arm's probability."""
+    return max(noisy / learner.batch, learner.floor) - 0.5
 
 
 # --- exact privacy, by enumeration -----------------------------------------------------------------------------------
@@ -48,13 +63,13 @@ def of_policies(learner: NoisyBandit, low: int, high: int) -> FloatArray:
     found = np.zeros([learner.arms, width] * steps + [learner.arms])
 
     def follow(path: tuple[int, ...], estimates: FloatArray) -> None:
-        weights = np.exp(-learner.learning_rate * estimates)
-        law = (1 - learner.exploration) * weights / weights.sum() + learner.exploration / learner.arms
+        weights = weights_of(estimates, learner.learning_rate)
+        law = (1 - learner.exploration) * weights + learner.exploration / learner.arms
         for arm in range(learner.arms):
             found[(*path, arm)] += math.log(law[arm])
             for at in range(width if len(path) < 2 * steps else 0):
                 moved = estimates.copy()
-                moved[arm] += (low + at) / learner.batch / law[arm]
+                moved[arm] += told(learner, low + at) / law[arm]
                 follow((*path, arm, at), moved)
 
     follow((), np.zeros(learner.arms))
@@ -104,14 +119,14 @@ def exact_epsilon(laws: FloatArray, learner: NoisyBandit, group: int = 1) -> flo
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("epsilon", "arms_alone"), [(0.3, 0.209), (1.0, 0.474), (2.0, 0.598)])
+@pytest.mark.parametrize(("epsilon", "arms_alone"), [(0.3, 0.1945), (1.0, 0.4776), (2.0, 0.6547)])
 def test_the_exact_epsilon_of_all_that_is_published(epsilon: float, arms_alone: float) -> None:
     """T = 3, K = 2, all 64 tables and all their neighbours; the certificate is attained. The arms alone tell less."""
     learner = small(scale=1 / epsilon)
     laws = every_law(learner, reach=8)
     assert exact_epsilon(laws, learner) == pytest.approx(epsilon, abs=1e-12)
     assert learner.guarantee().epsilon(0.0).upper == pytest.approx(epsilon, rel=1e-12)
-    assert exact_epsilon(of_arms(laws), learner) == pytest.approx(arms_alone, abs=2e-3)
+    assert exact_epsilon(of_arms(laws), learner) == pytest.approx(arms_alone, abs=1e-4)
 
 
 def test_the_exact_epsilon_of_batches_and_of_groups() -> None:
@@ -180,8 +195,8 @@ def estimates_are_of_own_batches(learner: NoisyBandit, table: FloatArray) -> boo
     estimates = np.zeros(learner.arms)
     for first in range(0, learner.rounds - learner.batch, learner.batch):
         arm = played[first]
-        mean = table[first : first + learner.batch, arm].sum() / learner.batch
-        estimates[arm] += mean / learner.policy(estimates)[arm]
+        total = float(table[first : first + learner.batch, arm].sum())
+        estimates[arm] += told(learner, total) / learner.policy(estimates)[arm]
     constant = all(len({*played[at : at + learner.batch]}) == 1 for at in range(0, learner.rounds, learner.batch))
     return constant and bool(np.allclose(session.checkpoint()["estimates"], estimates, atol=1e-3))
 
@@ -225,7 +240,7 @@ def test_a_session_shows_what_it_has_published() -> None:
     estimates = np.zeros(3)
     for row in found.sums:
         (arm,) = np.flatnonzero(np.isfinite(row))
-        estimates[arm] += row[arm] / 4 / learner.policy(estimates)[arm]
+        estimates[arm] += told(learner, row[arm]) / learner.policy(estimates)[arm]
     np.testing.assert_allclose(session.estimates, estimates)
     session.estimates[0] = 7.0  # a copy
     np.testing.assert_allclose(session.estimates, estimates)
@@ -255,7 +270,7 @@ def second_arm(learner: NoisyBandit, table: FloatArray) -> float:
 
         def mass(z: float, arm: int = arm, total: float = total) -> float:
             estimates = np.zeros(2)
-            estimates[arm] = z / learner.batch / first[arm]
+            estimates[arm] = told(learner, z) / first[arm]
             return float(learner.policy(estimates)[0] * math.exp(-abs(z - total) / learner.scale) / 2 / learner.scale)
 
         ends = total - 40 * learner.scale, total, total + 40 * learner.scale
@@ -277,67 +292,120 @@ def test_runs_and_releases_have_one_law() -> None:
         assert abs((arms == 0).mean() - exact) <= allowed < abs((arms == 0).mean() - other)
 
 
-def test_policies_are_mixtures_of_exponential_weights() -> None:
-    learner = small(arms=3)
-    law = learner.policy([0.0, 1.0, 1e9])
-    assert law.sum() == pytest.approx(1.0) and law[2] == pytest.approx(0.2 / 3)
-    assert (law[0] - 0.2 / 3) / (law[1] - 0.2 / 3) == pytest.approx(math.exp(0.3))
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e4, 1e9])
+def test_policies_are_mixtures_of_the_weights_that_minimise(size: float) -> None:
+    """The gradient of <w, L> - 2/eta*sum(sqrt(w)) is the same in all arms; many laws at once are those one by one."""
+    learner = small(arms=4)
+    estimates = size * np.random.default_rng(1).normal(size=(30, 4))
+    laws = learner.policy(estimates)
+    weights = (laws - 0.2 / 4) / 0.8
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-12)
+    for row, law, own in zip(estimates, laws, weights, strict=True):
+        np.testing.assert_allclose(learner.policy(row), law, atol=1e-13)
+        np.testing.assert_allclose(own, weights_of(row, 0.3), rtol=1e-6, atol=1e-12)
+        if size < 1e4:
+            gradient = row - own**-0.5 / 0.3
+            np.testing.assert_allclose(gradient, gradient[0], atol=1e-7)
 
 
 # --- the bound -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("scale", "eta", "gamma"), [(1.0, 0.3, 0.9), (3.0, 0.1, 0.7), (0.2, 0.5, 0.3), (2.0, 0.2, 0.85)]
-)
-def test_the_sum_of_weights_falls_as_the_proof_says(scale: float, eta: float, gamma: float) -> None:
-    """One batch of one round, at random weights and losses, with discrete noise in steps of a half, by summation."""
-    rng, arms = np.random.default_rng(4), 2
-    share = eta * arms * scale / gamma
-    assert share < 1.0
-    t, k = 2 * scale, np.arange(-4000, 4001)
-    a = math.exp(-1 / t)
-    noise = math.log((1 - a) / (1 + a)) - np.abs(k) / t
-    for _ in range(30):
-        weights, losses = rng.dirichlet(np.full(arms, 0.4)), rng.integers(0, 5, arms) / 4
+def second_moment(scale: float, kappa: float, depth: float, loss: float = 0.0) -> float:
+    """E of y²/(1 - kappa*max(0, -y)), where y is loss - 1/2 + Laplace noise, but at least -depth, by quadrature."""
+
+    def mass(z: float) -> float:
+        y = max(loss - 0.5 + z, -depth)
+        return y * y / (1 - kappa * max(0.0, -y)) * math.exp(-abs(z) / scale) / 2 / scale
+
+    ends = sorted({-60 * scale, -depth + 0.5 - loss, 0.0, 0.5 - loss, 60 * scale})
+    return float(sum(integrate.quad(mass, a, b, limit=200)[0] for a, b in itertools.pairwise(ends)))
+
+
+def bound_of(learner: NoisyBandit) -> float:
+    """The bound written again, with the moment itself in place of the sum above it."""
+    batch, eta, gamma = learner.batch, learner.learning_rate, learner.exploration
+    arms, batches, s, depth = learner.arms, learner.batches, learner.scale / learner.batch, 0.5 - learner.floor
+    kappa = eta / 2 * math.sqrt(arms / (gamma * (1 - gamma)))
+    if kappa * depth >= 1:
+        return math.inf
+    followed = 2 * (math.sqrt(arms) - 1) / eta + batches * s / 2 * math.exp(-(depth - 0.5) / s)
+    squares = second_moment(s, kappa, depth)
+    drawn = gamma * batches * (1 - 1 / arms)
+    return batch * ((1 - gamma) * followed + eta * math.sqrt(arms) * batches * squares + drawn)
+
+
+@pytest.mark.parametrize(("scale", "eta", "gamma", "floor"), [(1.0, 0.2, 0.3, -2.0), (0.3, 0.5, 0.3, -0.5)])
+def test_a_batch_costs_what_the_proof_says(scale: float, eta: float, gamma: float, floor: float) -> None:
+    """One batch of one round, at random weights and losses, with discrete noise in steps of a half, by summation.
+
+    The weights after the batch are where <w - v, increment> - D(v, w) is largest over the simplex.
+    """
+    rng, arms, depth = np.random.default_rng(4), 2, 0.5 - floor
+    kappa = eta / 2 * math.sqrt(arms / (gamma * (1 - gamma)))
+    assert kappa * depth < 1
+    k = np.arange(-40, 41)
+    a = math.exp(-0.5 / scale)
+    noise = (1 - a) / (1 + a) * a ** np.abs(k)
+    assert noise.sum() == pytest.approx(1.0)
+    allowed = eta * math.sqrt(arms) / (1 - gamma) * max(second_moment(scale, kappa, depth, x) for x in (0.0, 1.0))
+    raised, closest = scale / 2 * math.exp(floor / scale), 0.0
+    for _ in range(6):
+        estimates, losses = rng.normal(size=arms) / eta, rng.integers(0, 5, arms) / 4
+        weights = weights_of(estimates, eta)
         law = (1 - gamma) * weights + gamma / arms
-        moments = [float(np.exp(noise - eta * (x + k / 2) / p).sum()) for x, p in zip(losses, law, strict=True)]
-        falls = 1 + float((weights * law * (np.array(moments) - 1)).sum())
-        allowed = eta**2 * arms * (0.5 + scale**2 / (1 - share**2)) / (1 - gamma)
-        assert falls <= 1 - eta * float(weights @ losses) + allowed
+        cost, moved = 0.0, np.zeros(arms)
+        for arm in range(arms):
+            for z, chance in zip(losses[arm] + k / 2, noise, strict=True):
+                increment = np.zeros(arms)
+                increment[arm] = (max(z, floor) - 0.5) / law[arm]
+                after = weights_of(estimates + increment, eta)
+                apart = ((np.sqrt(after) - np.sqrt(weights)) ** 2 / np.sqrt(weights)).sum() / eta
+                cost += law[arm] * chance * float((weights - after) @ increment - apart)
+                moved += law[arm] * chance * increment
+        closest = max(closest, cost / allowed)
+        assert 0.0 < cost <= allowed
+        for fixed in np.eye(arms):
+            assert (weights - fixed) @ losses <= (weights - fixed) @ moved + raised
+    assert closest > 0.1
 
 
-GOLDEN = [  # T, K, ε; the least bound at u = 1/2; over all u
-    (10**4, 2, 1.0, 452, 435),
-    (10**5, 5, 1.0, 3443, 3316),
-    (10**5, 5, 0.1, 10_888, 10_527),
-    (10**6, 10, 1.0, 18_398, 17_725),
-    (10**6, 10, 4.0, 9995, 9490),
+GOLDEN = [  # T, K, ε, and the least bound; that of EXP3 in such batches was 435, 3316, 10,527, 17,725 and 9490
+    (10**4, 2, 1.0, 308),
+    (10**5, 5, 1.0, 2130),
+    (10**5, 5, 0.1, 7287),
+    (10**6, 10, 1.0, 10_267),
+    (10**6, 10, 4.0, 5141),
 ]
 
 
-@pytest.mark.parametrize(("rounds", "arms", "epsilon", "half", "least"), GOLDEN)
-def test_the_search_finds_the_least_bound(rounds: int, arms: int, epsilon: float, half: int, least: int) -> None:
-    """Against a search with u = 1/2 alone, and a minimisation over the rate and u that starts from the result."""
+@pytest.mark.parametrize(("rounds", "arms", "epsilon", "least"), GOLDEN)
+def test_the_search_finds_the_least_bound(rounds: int, arms: int, epsilon: float, least: int) -> None:
+    """Against a minimisation of the bound, written again, that starts from the result."""
     learner = NoisyBandit.calibrated(rounds=rounds, arms=arms, epsilon=epsilon)
-    bound = learner.regret_bound()
+    bound, rounding = learner.regret_bound(), learner.sum_noise.rounding(rounds, learner.batches)
     assert bound == pytest.approx(least, abs=1) and bound.adversary == "oblivious" and not bound.vacuous
+    assert bound_of(learner) <= bound <= 1.01 * bound_of(learner) + rounding
 
-    def at(batch: int, rate: float, share: float) -> float:
-        given = Exp3Parameters(batch, rate, rate * arms / (epsilon * batch) / share)
-        return exp3_bound(rounds=rounds, arms=arms, scale=1 / epsilon, given=given)
+    def at(x: FloatArray) -> float:
+        rate, share, depth = np.exp(x)
+        if share >= 1:
+            return math.inf
+        return bound_of(evolve(learner, learning_rate=rate, exploration=share, floor=-depth))
 
-    sizes = {1, 2, 3, 15, 16, 17, learner.batch}
-    best = min(at(b, learner.learning_rate * r, 0.5) for b in sizes for r in np.geomspace(0.3, 3, 2000))
-    assert best == pytest.approx(half, abs=1)
-    start = [
-        math.log(learner.learning_rate),
-        learner.learning_rate * arms / learner.exploration / learner.batch / epsilon,
-    ]
-    near = optimize.minimize(
-        lambda x: at(learner.batch, math.exp(x[0]), x[1]) if 0 < x[1] < 1 else math.inf, start, method="Nelder-Mead"
-    )
-    assert bound <= near.fun * 1.001 + learner.sum_noise.rounding(rounds, learner.batches)
+    start = np.log([learner.learning_rate, learner.exploration, -learner.floor])
+    near = optimize.minimize(at, start, method="Nelder-Mead", options={"maxfev": 60})
+    assert bound <= near.fun * 1.01 + rounding
+    for batch in (max(1, learner.batch - 1), learner.batch + 1):
+        assert bound_of(learner) <= bound_of(evolve(learner, batch=batch))
+
+
+@pytest.mark.parametrize("arms", [2, 20])
+def test_the_bound_grows_as_the_root_of_rounds_over_epsilon(arms: int) -> None:
+    """3.364*sqrt(T K (1 - 1/sqrt(K))/ε) to leading order, for few arms or many; EXP3 has another sqrt(ln K)."""
+    learner = NoisyBandit.calibrated(rounds=10**12, arms=arms, epsilon=0.1)
+    leading = 2 * math.sqrt(2 * math.sqrt(2) * 1e13 * (arms - math.sqrt(arms)))
+    assert 1.0 < bound_of(learner) / leading < 1.05
 
 
 def test_bounds_at_the_ends() -> None:
@@ -376,13 +444,13 @@ def streams(rounds: int) -> dict[str, FloatArray]:
 @pytest.mark.statistical
 def test_measured_regrets_are_below_the_bound() -> None:
     """Lower limits of mean regrets, 1e-6 each; a learner that prefers large losses is above."""
-    learner = NoisyBandit.calibrated(rounds=2000, arms=2, epsilon=2.0)
+    learner = NoisyBandit.calibrated(rounds=1000, arms=2, epsilon=2.0)
     bound = learner.regret_bound()
     assert bound < 250
-    for losses in streams(2000).values():
+    for losses in streams(1000).values():
         assert least_mean(learner.regrets(losses, np.random.default_rng(7), 40)) <= bound
     broken = Worst(**asdict(learner))
-    assert least_mean(broken.regrets(streams(2000)["one"], np.random.default_rng(7), 40)) > bound
+    assert least_mean(broken.regrets(streams(1000)["one"], np.random.default_rng(7), 40)) > bound
 
 
 # --- calibration, groups, arguments ----------------------------------------------------------------------------------
@@ -421,7 +489,7 @@ def test_losses_may_be_clipped_at_ingestion() -> None:
     np.testing.assert_array_equal(first, second)
     session = learner.start(noise=Silent(1))
     session.update(math.inf)
-    assert session.checkpoint()["estimates"][0] + session.checkpoint()["estimates"][1] == pytest.approx(2.0)
+    assert session.checkpoint()["estimates"][0] + session.checkpoint()["estimates"][1] == pytest.approx(1.0)
     with pytest.raises(InvalidArgumentError, match="loss"):
         session.update(math.nan)
 
@@ -429,7 +497,8 @@ def test_losses_may_be_clipped_at_ingestion() -> None:
 @pytest.mark.parametrize(
     ("argument", "value"),
     [("rounds", 0), ("arms", 1), ("arms", True), ("batch", 0), ("scale", 0.0), ("scale", math.nan), ("scale", -1.0)]
-    + [("learning_rate", 0.0), ("exploration", 0.0), ("exploration", 1.1), ("exploration", math.nan), ("clip", 1)],
+    + [("learning_rate", 0.0), ("exploration", 0.0), ("exploration", 1.1), ("exploration", math.nan), ("clip", 1)]
+    + [("floor", 0.1), ("floor", -math.inf)],
 )
 def test_bad_parameters_are_refused(argument: str, value: object) -> None:
     with pytest.raises(InvalidArgumentError, match=argument):

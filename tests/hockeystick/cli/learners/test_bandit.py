@@ -26,7 +26,7 @@ def losses(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("group", [1, 2])
 def test_a_plan_is_that_of_the_library(group: int) -> None:
-    for method, kind in (("exp3", NoisyBandit), ("elimination", PrivateElimination), ("ucb", PrivateUCB)):
+    for method, kind in (("tsallis", NoisyBandit), ("elimination", PrivateElimination), ("ucb", PrivateUCB)):
         words = ["--plan", "--rounds", "1e5", "--arms", "5", "--method", method, "--group", group, *TARGET]
         found, learner = result_of(*words), kind.calibrated(rounds=10**5, arms=5, epsilon=1.0, group=group)
         assert found["regret_bound"] == learner.regret_bound() and found["bandit"] == method
@@ -38,7 +38,7 @@ def test_a_plan_is_that_of_the_library(group: int) -> None:
         )
 
 
-@pytest.mark.parametrize("method", ["exp3", "elimination", "ucb"])
+@pytest.mark.parametrize("method", ["tsallis", "elimination", "ucb"])
 def test_a_simulation_has_its_loss_and_its_arms(method: str, losses: Path, tmp_path: Path) -> None:
     args = ["--losses", str(losses), *TARGET, "--seed", "7", "--method", method]
     found = result_of(*args, "--actions", str(tmp_path / "played.npy"))
