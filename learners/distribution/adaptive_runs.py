@@ -300,6 +300,9 @@ class InteractiveServer:
     A device answers one request. When the next group is asked, answers to former requests are late and refused; a
     request without an answer changes nothing but the mean prediction, and the bound on the risk does not cover it.
 
+    Answers of one group may come to several servers. One asks, and saves its state; the others resume from it, and each
+    receives some answers; the one that asked merges them, and asks the next group.
+
     Args:
         rule: The learner.
         run: 8 bytes that identify the run.
@@ -321,6 +324,16 @@ class InteractiveServer:
         ...         _ = server.receive(rule.privatise(1, request=request, run=b"8 bytes.", noise=noise))
         >>> server.heard, server.selected()
         (200, 1)
+        >>> asking = rule.server(run=b"8 bytes.", rng=np.random.default_rng(1))
+        >>> requests = asking.ask(10)
+        >>> shards = [rule.server(run=b"8 bytes.").resumed(asking.checkpoint()) for _ in range(2)]
+        >>> for request in requests:
+        ...     data = rule.privatise(1, request=request, run=b"8 bytes.", noise=noise)
+        ...     _ = shards[request.number % 2].receive(data)
+        >>> for shard in shards:
+        ...     asking.merge(shard)
+        >>> asking.heard
+        10
     """
 
     def __init__(self, rule: InteractiveDistribution, *, run: bytes, rng: np.random.Generator | None = None) -> None:
@@ -329,15 +342,16 @@ class InteractiveServer:
         self.rule = rule
         self._form = MessageFormat.of(rule.learner.channels[0], run=run)
         self._rng = np.random.default_rng() if rng is None else arguments.generator(rng)
-        self._totals, self._counts = [0] * rule.learner.experts, [0] * rule.learner.experts
+        self._totals, self._counts = [0] * rule.learner.experts, [0] * rule.learner.experts  # of former groups
         self._mean = np.zeros(rule.learner.experts)
         self._asked = 0
-        self._open: dict[int, tuple[int, int, float]] = {}
+        self._group: dict[int, tuple[int, int, float]] = {}  # the requests, by number
+        self._answers: dict[int, int] = {}  # their divided losses, exact
 
     @property
     def heard(self) -> int:
         """The number of received messages."""
-        return sum(self._counts)
+        return sum(self._counts) + len(self._answers)
 
     @property
     def asked(self) -> int:
@@ -347,11 +361,21 @@ class InteractiveServer:
     @property
     def totals(self) -> FloatArray:
         """The sums of divided losses, correctly rounded, shape (K,)."""
-        return np.array([total / UNIT for total in self._totals])
+        return np.array([total / UNIT for total in self._sums()[0]])
+
+    def _sums(self) -> tuple[list[int], list[int]]:
+        """Returns the exact sums and counts of all answers."""
+        totals, counts = list(self._totals), list(self._counts)
+        for number, loss in self._answers.items():
+            index = self._group[number][0]
+            totals[index] += loss
+            counts[index] += 1
+        return totals, counts
 
     def weights(self) -> FloatArray:
         """Returns softmax(-eta * totals), shape (K,)."""
-        odds = np.exp(-self.rule.learning_rate * (self.totals - self.totals.min()))
+        totals = self.totals
+        odds = np.exp(-self.rule.learning_rate * (totals - totals.min()))
         return np.asarray(odds / odds.sum())
 
     def ask(self, devices: int = 1, *, context: int = 0) -> tuple[Request, ...]:
@@ -372,9 +396,10 @@ class InteractiveServer:
         count, weights = integer("devices", devices, low=1, high=left), self.weights()
         chances = _probabilities(weights[None], self.rule.exploration)
         drawn = _drawn(np.repeat(chances, count, axis=0), self._rng).tolist()
+        self._totals, self._counts = self._sums()
         first, self._asked, self._mean = self._asked, self._asked + count, self._mean + count * weights
-        self._open = {first + k: (j, place, float(chances[0, j])) for k, j in enumerate(drawn)}
-        return tuple(Request(number=n, index=j, context=c) for n, (j, c, _) in self._open.items())
+        self._group, self._answers = {first + k: (j, place, float(chances[0, j])) for k, j in enumerate(drawn)}, {}
+        return tuple(Request(number=n, index=j, context=c) for n, (j, c, _) in self._group.items())
 
     def receive(self, data: bytes) -> int:
         """Receives the bytes of an answer to an open request, and returns its number. A refusal changes nothing.
@@ -384,17 +409,40 @@ class InteractiveServer:
                 never asked, or about another candidate.
         """
         number, message = self._form.read(data)
-        if number not in self._open:
+        if number not in self._group or number in self._answers:
             raise RefusedMessageError(f"no request of number {number} is open: late, received before, or never asked")
-        index, context, chance = self._open[number]
+        index, context, chance = self._group[number]
         if message.index != index:
             raise RefusedMessageError("field 'index' is not the candidate of the request")
         value = Messages(np.array([index]), np.array([message.value]))
         _, losses = self.rule.learner.losses(value, context)
-        self._totals[index] += exact(float(losses[0]) / chance)
-        self._counts[index] += 1
-        del self._open[number]
+        self._answers[number] = exact(float(losses[0]) / chance)
         return number
+
+    def merge(self, other: InteractiveServer) -> None:
+        """Takes the answers to this group that another server of the run received, which resumed from this one's state.
+
+        The result does not depend on which server received an answer, to the last bit.
+
+        Args:
+            other: A server that was asked nothing else, and received answers to other requests.
+
+        Raises:
+            InvalidArgumentError: a server of another run or of another group, or a number that both have received.
+        """
+        if not isinstance(other, InteractiveServer) or other._identity() != self._identity():
+            raise InvalidArgumentError("other", type(other).__name__, "is of another run", "merge servers of one run")
+        if other._before() != self._before():
+            raise InvalidArgumentError(
+                "other", other.asked, "has other requests", "resume it from the state of the server that asks"
+            )
+        if self._answers.keys() & other._answers.keys():
+            raise InvalidArgumentError("other", "...", "has a number that this server has", "an answer has one server")
+        self._answers |= other._answers
+
+    def _before(self) -> tuple[Any, ...]:
+        """Returns all that servers of one group have in common."""
+        return self._asked, self._group, self._totals, self._counts, self._mean.tolist()
 
     def predict(self, context: int = 0) -> FloatArray:
         """Returns the published law of the next label in this context, shape (M,)."""
@@ -422,9 +470,10 @@ class InteractiveServer:
             "counts": list(self._counts),
             "mean": self._mean.tolist(),
             "asked": self._asked,
-            "open": [[number, *request] for number, request in self._open.items()],
+            "group": [[number, *request] for number, request in self._group.items()],
+            "answers": [[number, str(loss)] for number, loss in sorted(self._answers.items())],
         }
-        return seal(body, kind=_KIND, version=1, learner=self._identity(), simulated=False)
+        return seal(body, kind=_KIND, version=_VERSION, learner=self._identity(), simulated=False)
 
     @unchained()
     def resumed(self, checkpoint: dict[str, Any]) -> InteractiveServer:
@@ -436,16 +485,19 @@ class InteractiveServer:
         """
         if self._asked:
             raise InvalidArgumentError("server", self._asked, "has asked devices", "resume a new server")
-        body = unseal(checkpoint, kind=_KIND, version=1, learner=self._identity(), simulated=False)
+        body = unseal(checkpoint, kind=_KIND, version=_VERSION, learner=self._identity(), simulated=False)
         try:
             totals, counts = [int(each) for each in body["totals"]], [int(each) for each in body["counts"]]
             mean, asked = np.array(body["mean"], dtype=np.float64), int(body["asked"])
-            waiting = {int(n): (int(j), int(c), float(p)) for n, j, c, p in body["open"]}
-            if not len(totals) == len(counts) == len(mean) == self.rule.learner.experts:
+            group = {int(n): (int(j), int(c), float(p)) for n, j, c, p in body["group"]}
+            answers = {int(n): int(loss) for n, loss in body["answers"]}
+            experts = self.rule.learner.experts
+            if not len(totals) == len(counts) == len(mean) == experts or answers.keys() - group.keys():
                 raise ValueError
         except (KeyError, TypeError, ValueError, OverflowError):
             raise refused("lacks parts of a checkpoint") from None
-        self._totals, self._counts, self._mean, self._asked, self._open = totals, counts, mean, asked, waiting
+        self._totals, self._counts, self._mean, self._asked = totals, counts, mean, asked
+        self._group, self._answers = group, answers
         return self
 
     def _identity(self) -> RunIdentity:
@@ -454,6 +506,7 @@ class InteractiveServer:
 
 
 _KIND = "checkpoint of an InteractiveServer"
+_VERSION = 2  # 1 had no answers of the open group
 
 
 def _probabilities(weights: FloatArray, exploration: float) -> FloatArray:

@@ -283,6 +283,42 @@ def test_answers_of_a_group_are_received_once_in_any_order_and_never_late() -> N
         first.ask()  # the run is over
 
 
+def test_answers_to_several_servers_are_those_to_one() -> None:
+    """Whichever server receives an answer, in any order, with a save in between; to the last bit."""
+    own = interactive(40, EASY)
+    first, alone = (own.server(run=RUN, rng=np.random.default_rng(1)) for _ in range(2))
+    noise, rng = SimulationNoise(1), np.random.default_rng(2)
+    for _ in range(3):
+        requests = first.ask(12)
+        assert alone.ask(12) == requests
+        shards = [own.server(run=RUN).resumed(json.loads(json.dumps(first.checkpoint()))) for _ in range(3)]
+        servers = [first, *shards]
+        for k in rng.permutation(12)[:11].tolist():  # one does not answer
+            data = own.privatise(2, request=requests[k], run=RUN, noise=noise)
+            alone.receive(data)
+            servers[int(rng.integers(4))].receive(data)
+        for shard in reversed(shards):
+            again = own.server(run=RUN).resumed(shard.checkpoint())
+            first.merge(again)
+        assert first.checkpoint() == alone.checkpoint() and first.heard == alone.heard
+        np.testing.assert_array_equal(first.totals, alone.totals)
+        np.testing.assert_array_equal(first.mean_prediction(), alone.mean_prediction())
+
+    before, last = first.checkpoint(), next(shard for shard in shards if shard._answers)
+    for other, words in (
+        (last, "a number that this server has"),
+        (own.server(run=RUN), "other requests"),
+        (own.server(run=b"run 0002"), "another run"),
+        (first.rule, "another run"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=words):
+            first.merge(other)  # type: ignore[arg-type]
+    shards[0].ask(1)
+    with pytest.raises(InvalidArgumentError, match="other requests"):
+        first.merge(shards[0])
+    assert first.checkpoint() == before
+
+
 def test_forged_and_late_answers_change_nothing() -> None:
     own = interactive(40, EASY)
     server, noise = own.server(run=RUN, rng=np.random.default_rng(2)), SimulationNoise(1)
@@ -305,7 +341,7 @@ def test_forged_and_late_answers_change_nothing() -> None:
     for taken in (again, interactive(44, EASY).server(run=RUN), own.server(run=b"run 0002")):
         with pytest.raises(InvalidArgumentError):
             taken.resumed(before)
-    bodies: list[dict[str, Any]] = [{"totals": []}, {"open": 3}, {"asked": "x"}]
+    bodies: list[dict[str, Any]] = [{"totals": []}, {"group": 3}, {"asked": "x"}, {"answers": [[0, "1"]]}]
     for body in bodies:
         with pytest.raises(InvalidArgumentError):
             own.server(run=RUN).resumed(before | body)
