@@ -87,6 +87,9 @@ def start(
         name, reads: As for ``Laplace.release``.
         noise: None for secure noise; ``SimulationNoise`` for a simulation, which is recorded as such.
 
+    Returns:
+        The run, before its first round. In each round call its ``predict()``, then ``update(...)``.
+
     Raises:
         InvalidArgumentError: the noise does not suit the learner's sampler or domain, or the arguments do not suit the
             ledger.
@@ -123,6 +126,9 @@ def resume(
         checkpoint: The value of ``ConvexStream.checkpoint``, possibly after a round trip through JSON.
         ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
         noise: As for ``start``, and of the same kind as there.
+
+    Returns:
+        The run, after the round in which it was saved.
 
     Raises:
         LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.

@@ -8,16 +8,16 @@ and the declaration is tested at random points.
 
 import math
 from functools import cached_property
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
-from scipy import special
 
 from hockeystick.accounting import InvalidArgumentError, InvalidDataError
 from hockeystick.accounting.arrays import FloatArray
 from hockeystick.accounting.validate import array, integer, one_of, real
+from hockeystick.learners.lazy.convex.losses.links import LABELLED, LINKS, Link, link_slopes, link_values
 from hockeystick.mechanisms.contract.arguments import blocks
 
 _MOST_COORDINATES = 2**24
@@ -322,30 +322,23 @@ class QuadraticLosses:
         return np.asarray(self.curvature * ((stop - start) * points - (sums[stop] - sums[start])))
 
 
-Link = Literal["absolute", "hinge", "logistic"]
-
-
 def _link(value: object) -> Link:
-    return one_of("link", value, "absolute", "hinge", "logistic")
-
-
-def link_slopes(link: Link, prediction: FloatArray, y: FloatArray) -> FloatArray:
-    """Returns a derivative in the prediction of the loss with a link, for targets y; arguments broadcast."""
-    if link == "absolute":
-        return np.asarray(np.sign(prediction - y))
-    if link == "hinge":
-        return np.asarray(-y * (y * prediction < 1.0))
-    return np.asarray(-y * special.expit(-y * prediction))
+    return one_of("link", value, *LINKS)
 
 
 @frozen(eq=False)
 class RegressionLosses:
-    """Losses of a linear model x on one example per round, 1-Lipschitz in the prediction <f_t, x>.
+    """Losses of a linear model x on one example per round, with the prediction p = <f_t, x>.
+
+    All but the squared ones are 1-Lipschitz in p. For Huber losses of another width w divide features and targets by w:
+    the losses are those of width w, over w.
 
     Args:
-        features: f, shape (T, d). A loss's Lipschitz constant is at most ||f_t||.
-        targets: y, shape (T,); real for "absolute", -1 or 1 for the others.
-        link: "absolute": |<f, x> - y|. "hinge": max(0, 1 - y<f, x>). "logistic": ln(1 + exp(-y<f, x>)).
+        features: f, shape (T, d).
+        targets: y, shape (T,); -1 or 1 for links with y*p, else real.
+        link: "absolute": |p - y|. "hinge": max(0, 1 - y*p). "logistic": ln(1 + exp(-y*p)). "huber": h(|p - y|), where
+            h(r) is r²/2 up to 1 and r - 1/2 beyond (Huber 1964). "smooth hinge": h(max(0, 1 - y*p)) (Rennie & Srebro
+            2005). "squared": (p - y)²/2.
 
     Example:
         >>> losses = RegressionLosses([[1.0], [2.0]], [1.0, -1.0], "hinge")
@@ -360,7 +353,7 @@ class RegressionLosses:
     def __attrs_post_init__(self) -> None:
         if self.targets.shape[0] != self.features.shape[0]:
             raise InvalidDataError("targets", self.targets, "has another length", f"give {len(self.features)} targets")
-        if self.link != "absolute" and not (np.abs(self.targets) == 1.0).all():
+        if self.link in LABELLED and not (np.abs(self.targets) == 1.0).all():
             raise InvalidDataError("targets", self.targets, f"has a label besides -1 and 1 (link {self.link!r})")
 
     @property
@@ -374,11 +367,26 @@ class RegressionLosses:
         return int(self.features.shape[1])
 
     def lipschitz(self, domain: Domain) -> FloatArray:
-        """Returns ||f_t||, shape (T,), on any domain."""
-        return np.asarray(np.linalg.norm(self.features, axis=1))
+        """Returns ||f_t||, on any domain; of squared losses ||f_t|| times the largest |p - y| there; shape (T,)."""
+        norms = np.asarray(np.linalg.norm(self.features, axis=1))
+        if self.link != "squared":
+            return norms
+        if isinstance(domain, Ball):
+            return np.asarray(norms * (np.abs(self.targets) + norms * domain.radius))
+        ends = [self.features * np.array(corner) for corner in (domain.lower, domain.upper)]
+        least, most = (choose(*ends).sum(axis=1) - self.targets for choose in (np.minimum, np.maximum))
+        return np.asarray(norms * np.maximum(np.abs(least), np.abs(most)))
 
     def clipped(self, lipschitz: float) -> "RegressionLosses":
-        """Returns the stream with longer features scaled down to norm ``lipschitz``, each round independently."""
+        """Returns the stream with longer features scaled down to norm ``lipschitz``, each round independently.
+
+        Raises:
+            InvalidArgumentError: squared losses, whose constant depends on targets and on the domain.
+        """
+        if self.link == "squared":
+            raise InvalidArgumentError(
+                "link", self.link, "has no clipped losses", 'clip features and targets, or use link="huber"'
+            )
         bound = real("lipschitz", lipschitz, low=0.0, low_open=True)
         return RegressionLosses(scaled_down(self.features, bound), self.targets, self.link)
 
@@ -387,14 +395,7 @@ class RegressionLosses:
         y, features = self.targets[start:stop], self.features[start:stop]
         sums = np.empty(points.shape[0])
         for rows in blocks(points.shape[0], stop - start):
-            prediction = points[rows] @ features.T
-            if self.link == "absolute":
-                losses = np.abs(prediction - y)
-            elif self.link == "hinge":
-                losses = np.maximum(0.0, 1.0 - y * prediction)
-            else:
-                losses = np.logaddexp(0.0, -y * prediction)
-            sums[rows] = losses.sum(axis=-1)
+            sums[rows] = link_values(self.link, points[rows] @ features.T, y).sum(axis=-1)
         return sums
 
     def gradient(self, points: FloatArray, start: int, stop: int) -> FloatArray:

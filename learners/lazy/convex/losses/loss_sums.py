@@ -25,10 +25,10 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     ConvexLosses,
     Domain,
     LinearLosses,
-    Link,
     QuadraticLosses,
     RegressionLosses,
 )
+from hockeystick.learners.lazy.convex.losses.links import value_in_digits
 
 _DIGITS = 50  # decimal digits of the values of losses that are not counted
 _BITS = 50  # bits of the largest entry of one loss
@@ -222,32 +222,6 @@ class LossSum:
                 raise ValueError("losses of another dimension")
             built.read(losses, 0, losses.rounds)
         return built
-
-
-def regression_values(link: Link, prediction: FloatArray, y: FloatArray) -> FloatArray:
-    """Returns the values of losses with such predictions and targets, each up to a constant.
-
-    If predictions are at most P in size, each value has an error of at most (d + 20)*(1 + P) units of roundoff: d + 2
-    for the products and sums of a prediction, less than 10 for the link. Absolute losses are relative to |target|, so
-    that large targets do not matter.
-    """
-    if link == "absolute":
-        far = np.abs(y) > np.abs(prediction)
-        return np.asarray(np.where(far, -np.sign(y) * prediction, np.abs(prediction - y) - np.abs(y)))
-    if link == "hinge":
-        return np.asarray(np.maximum(0.0, 1.0 - y * prediction))
-    return np.asarray(np.logaddexp(0.0, -y * prediction))
-
-
-def value_in_digits(link: Link, prediction: Decimal, y: Decimal) -> Decimal:
-    """Returns the value of one loss, up to the same constant, in the current context."""
-    if link == "absolute":
-        return abs(prediction - y) - abs(y)
-    margin = 1 - y * prediction
-    if link == "hinge":
-        return max(Decimal(0), margin)
-    exponent = -y * prediction
-    return max(Decimal(0), exponent) + ((-abs(exponent)).exp() + 1).ln()
 
 
 def _together(pieces: Sequence[Piece]) -> list[ConvexLosses]:

@@ -12,9 +12,11 @@ The coin is tossed at the real point, of which only digits are known, not at a r
 in floating point. Where the first digits of the coin's uniform number are within the bound on the rounding error, all
 losses are computed again in as many decimal digits as necessary. The point that is kept is then rounded down.
 
-*Share of proposals kept.* For losses with a second derivative of at most c in the prediction, with z the proposals'
-mean, Jensen's inequality and the Brascamp-Lieb inequality give E[e^-gap] >= exp(-E[gap]) >= exp(-c*L^2*T/(4*λ)) in any
-number of dimensions, at any β. For logistic losses c = 1/4. The point z is found by iteration, nearly.
+*Share of proposals kept.* For losses with a second derivative of at most c in the prediction, and features f of
+||f||^2 <= S, with z the proposals' mean, Jensen's inequality and the Brascamp-Lieb inequality give E[e^-gap] >=
+exp(-E[gap]) >= exp(-c*S*T/(4*λ)) in any number of dimensions, at any β. For logistic losses c = 1/4, for Huber losses,
+the smooth hinge and squared losses c = 1. Squared losses have S = L/R on a ball, as their Lipschitz constant is at
+least R*||f||^2, and the others S = L^2. The point z is found by iteration, nearly.
 """
 
 import decimal
@@ -34,9 +36,15 @@ from hockeystick.learners.lazy.convex.losses.convex_losses import (
     Domain,
     LinearLosses,
     RegressionLosses,
-    link_slopes,
 )
-from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, regression_values, value_in_digits
+from hockeystick.learners.lazy.convex.losses.links import (
+    CURVATURES,
+    Link,
+    link_slopes,
+    regression_values,
+    value_in_digits,
+)
+from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum
 from hockeystick.learners.lazy.convex.losses.regularized_measure import RegularizedMeasure, RegularizedWeights, as_box
 from hockeystick.learners.lazy.convex.sampling.cells import decided
 from hockeystick.learners.lazy.convex.sampling.exact_normal import ExactSampler, measure_of, moved_inside, normal_in
@@ -56,7 +64,6 @@ from hockeystick.mechanisms.randomness.noise import Noise
 _ROUNDOFF = 2.0**-53
 _FEWEST_KEPT = 1e-9  # of proposals, for losses that are not smooth: a draw takes about a day
 _FEWEST_KEPT_SMOOTH = 1e-4
-_LOGISTIC = 0.25  # the largest second derivative of ln(1 + e^-p)
 _NEAR = 0.02  # an excess of E[gap] that does not matter
 
 
@@ -64,8 +71,9 @@ _NEAR = 0.02  # an excess of E[gap] that does not matter
 class SecureTangentSampler:
     """The sampler of exact draws for linear, quadratic and regression losses, fit for release.
 
-    For logistic losses the share of proposals kept does not depend on the dimension: it is at least
-    e^(-L^2*T/(16*λ)), which has to be 10^-4 at least. For absolute and hinge losses it falls geometrically with the
+    For smooth losses the share of proposals kept does not depend on the dimension. For logistic losses it is at least
+    e^(-L^2*T/(16*λ)), for Huber losses and the smooth hinge e^(-L^2*T/(4*λ)), for squared losses on a ball of radius R
+    e^(-L*T/(4*λ*R)), which has to be 10^-4 at least. For absolute and hinge losses it falls geometrically with the
     dimension, which suits about three dimensions. Every proposal reads all losses once.
 
     Example:
@@ -88,7 +96,7 @@ class SecureTangentSampler:
             InvalidArgumentError: too few proposals are kept even of logistic losses.
         """
         ExactSampler().check_release(weights, domain, rounds)
-        exponent = _LOGISTIC * weights.lipschitz**2 * rounds / (4.0 * weights.regularisation)
+        exponent = _exponent("logistic", weights, domain, rounds)
         if exponent > -math.log(_FEWEST_KEPT_SMOOTH) and not _keeps_enough(weights, domain, rounds):
             raise InvalidArgumentError(
                 "regularisation",
@@ -102,16 +110,24 @@ class SecureTangentSampler:
         """Refuses losses from which ``released`` can't draw.
 
         Raises:
-            InvalidDataError: a family from outside the library.
-            InvalidArgumentError: losses that are not smooth, in too many dimensions.
+            InvalidDataError: a family from outside the library; squared losses, and the origin is not in the domain.
+            InvalidArgumentError: losses that are not smooth, in too many dimensions, or too many rounds.
         """
         if not isinstance(losses, RegressionLosses):
             ExactSampler().check_losses(losses, weights, domain, rounds)
-        elif losses.link != "logistic" and not _keeps_enough(weights, domain, rounds):
+            return
+        if losses.link == "squared" and not domain.contains(np.zeros(domain.dimension)):
+            raise InvalidDataError("losses", losses, "are squared on a domain without the origin", "move it there")
+        if losses.link not in CURVATURES:
+            keeps, problem = False, "too many dimensions"
+        else:
+            exponent = _exponent(losses.link, weights, domain, rounds)
+            keeps, problem = exponent <= -math.log(_FEWEST_KEPT_SMOOTH), "too many rounds for their regularisation"
+        if not keeps and not _keeps_enough(weights, domain, rounds):
             raise InvalidDataError(
                 "losses",
                 losses,
-                f"with the link {losses.link!r} have too many dimensions for draws by rejection from a tangent",
+                f"with the link {losses.link!r} have {problem} for draws by rejection from a tangent",
                 'use link="logistic", or fewer rounds',
             )
 
@@ -123,7 +139,7 @@ class SecureTangentSampler:
             return ExactSampler().released(weights, domain, total, unit, noise)
         precision, counted, scale = measure_of(weights, total)
         losses = total.regressions()
-        if all(each.link == "logistic" for each in losses):
+        if all(each.link in CURVATURES for each in losses):
             fixed = np.array(counted, dtype=np.float64) * float(scale)
             z = _fixed_point(losses, weights.inverse_temperature, domain, float(precision), fixed)
         else:
@@ -140,6 +156,20 @@ def _rounding(weights: RegularizedWeights, domain: Domain) -> float:
     """Returns a bound on the error of β times the value of one loss."""
     size = 1.0 + weights.lipschitz * domain.largest_norm
     return 1.1 * weights.inverse_temperature * (domain.dimension + 20) * size * _ROUNDOFF
+
+
+def _exponent(link: Link, weights: RegularizedWeights, domain: Domain, rounds: int) -> float:
+    """Returns x such that a tangent keeps a share of e^-x of proposals for smooth losses, by public parameters alone.
+
+    Of squared losses |p - y| is somewhere at least half the width of the range of <f, x>: R*||f|| on a ball, and half
+    the shortest side times ||f|| in a box.
+    """
+    features = weights.lipschitz**2
+    if link == "squared":
+        box = as_box(domain)
+        half = domain.largest_norm if box is None else float(np.subtract(box.upper, box.lower).min()) / 2.0
+        features = weights.lipschitz / half
+    return CURVATURES[link] * features * rounds / (4.0 * weights.regularisation)
 
 
 def _keeps_enough(weights: RegularizedWeights, domain: Domain, rounds: int) -> bool:
@@ -210,8 +240,10 @@ class _Gap:
                 parts = [Decimal(a) * b for a, b in zip(f, x, strict=True)]
                 value = value_in_digits(each.link, sum(parts, Decimal(0)), y)
                 total += value
-                terms += sum(map(abs, parts), abs(value) + abs(y) + 1)
-                slip += sum((abs(Decimal(a)) for a in f), Decimal(0))
+                size, moved = sum(map(abs, parts), abs(y) + 1), sum((abs(Decimal(a)) for a in f), Decimal(0))
+                steep = size + off * moved if each.link == "squared" else Decimal(1)  # at least |slope|, all around x
+                terms += size * steep + abs(value)
+                slip += moved * steep
         beta, scale = Decimal(self._beta), Decimal(self._beta) * in_decimals(self._scale)
         slope = [scale * a for a in self.slope]
         linear = [a * (b - Decimal(c)) for a, b, c in zip(slope, x, self._z.tolist(), strict=True)]
@@ -236,7 +268,7 @@ def _fixed_point(
     def rest(z: FloatArray) -> FloatArray:
         return _proposals_mean(domain, precision, counted + beta * _slope(losses, z)) - z
 
-    curved = beta * _LOGISTIC * sum(float(np.vdot(each.features, each.features)) for each in losses)
+    curved = beta * sum(CURVATURES[each.link] * float(np.vdot(each.features, each.features)) for each in losses)
     z, least = np.zeros(domain.dimension), 1.0 / (1.0 + curved / precision)
     off, step = rest(z), least
     for _ in range(30):

@@ -29,8 +29,16 @@ from hockeystick.learners.lazy import (
     TangentSampler,
 )
 from hockeystick.learners.lazy.convex.convex_stream import release, resume, start
-from hockeystick.learners.lazy.convex.losses import loss_sums
-from hockeystick.learners.lazy.convex.losses.convex_losses import Domain, Link
+from hockeystick.learners.lazy.convex.losses.convex_losses import Domain
+from hockeystick.learners.lazy.convex.losses.links import (
+    CURVATURES,
+    LABELLED,
+    LINKS,
+    Link,
+    link_slopes,
+    link_values,
+    regression_values,
+)
 from hockeystick.learners.lazy.convex.losses.loss_sums import LossSum, LossUnits
 from hockeystick.learners.lazy.convex.sampling import tangent_rejection
 from hockeystick.learners.lazy.convex.sampling.exact_normal import normal_in
@@ -38,7 +46,6 @@ from hockeystick.learners.lazy.convex.sampling.open_reals import FIRST, below_ex
 from hockeystick.mechanisms import SimulationNoise
 
 FALSE_ALARM = 1e-6
-LINKS: tuple[Link, ...] = ("absolute", "hinge", "logistic")
 UNIT = Fraction(1, 1 << 160)
 WEIGHTS = RegularizedWeights(inverse_temperature=0.7, regularisation=1.0, lipschitz=1.0)
 
@@ -46,7 +53,9 @@ WEIGHTS = RegularizedWeights(inverse_temperature=0.7, regularisation=1.0, lipsch
 def _losses(link: Link, dimension: int, rounds: int = 12) -> RegressionLosses:
     rng = np.random.default_rng(17)
     features = rng.normal(size=(rounds, dimension)) + 0.4
-    targets = rng.normal(size=rounds) if link == "absolute" else np.where(rng.random(rounds) < 0.5, -1.0, 1.0)
+    targets = np.where(rng.random(rounds) < 0.5, -1.0, 1.0) if link in LABELLED else rng.normal(size=rounds)
+    if link == "squared":  # 1-Lipschitz on all domains here
+        return RegressionLosses(0.2 * features / np.linalg.norm(features, axis=1)[:, None], 0.3 * targets, link)
     return RegressionLosses(features, targets, link).clipped(1.0)
 
 
@@ -114,8 +123,15 @@ def _exact_value(losses: RegressionLosses, t: int, point: FloatArray) -> Decimal
     p = sum((Decimal(float(f)) * Decimal(float(x)) for f, x in zip(losses.features[t], point, strict=True)), Decimal(0))
     if losses.link == "absolute":
         return abs(p - y) - abs(y)
-    if losses.link == "hinge":
-        return max(Decimal(0), 1 - y * p)
+    if losses.link == "squared":
+        return (p - y) ** 2 / 2 - y**2 / 2
+    if losses.link == "huber":
+        sizes = [abs(p - y), abs(y)]
+        one, two = (min(r, Decimal(1)) * (r - min(r, Decimal(1)) / 2) for r in sizes)
+        return one - two
+    if losses.link in ("hinge", "smooth hinge"):
+        margin = max(Decimal(0), 1 - y * p)
+        return margin if losses.link == "hinge" else min(margin, Decimal(1)) * (margin - min(margin, Decimal(1)) / 2)
     return (1 + (-y * p).exp()).ln()
 
 
@@ -124,14 +140,45 @@ def _exact_value(losses: RegressionLosses, t: int, point: FloatArray) -> Decimal
 def test_values_are_rounded_by_less_than_stated(link: Link, dimension: int) -> None:
     rng, scale = np.random.default_rng(2), 7.0
     losses = _losses(link, dimension, 200)
-    if link == "absolute":  # targets of all sizes: large ones must not cost precision
+    if link in ("absolute", "huber"):  # targets of all sizes: large ones must not cost precision
         losses = RegressionLosses(losses.features, losses.targets * 10.0 ** rng.uniform(-3, 12, 200), link)
     point = rng.normal(size=dimension)
     point *= scale / np.linalg.norm(point)
-    values = loss_sums.regression_values(link, np.sum(losses.features * point, axis=1), losses.targets)
+    values = regression_values(link, np.sum(losses.features * point, axis=1), losses.targets)
     for t in range(200):
         error = abs(Decimal(float(values[t])) - _exact_value(losses, t, point))
         assert error <= Decimal((dimension + 20) * (1 + scale) * 2.0**-53)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_constants_are_the_least(link: Link) -> None:
+    """The largest slope and second derivative of all links, on a grid of predictions and targets."""
+    p, y = np.linspace(-3, 3, 1201), np.array([[-1.0], [1.0]] if link in LABELLED else [[-1.3], [0.2], [1.0]])
+    values, slopes = link_values(link, p, y), link_slopes(link, p, y)
+    step = p[1] - p[0]
+    differences = np.diff(values, axis=1) / step
+    assert (slopes[:, :-1] - 1e-12 <= differences).all() and (differences <= slopes[:, 1:] + 1e-12).all()
+    if link != "squared":
+        assert 0.9 < np.abs(differences).max() <= 1.0 + 1e-12
+    if link in CURVATURES:
+        assert 0.98 * CURVATURES[link] < (np.diff(slopes, axis=1) / step).max() <= CURVATURES[link] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("domain", [Ball(3, 0.5), Box((-1.0, -0.2, 0.0), (0.5, 1.0, 0.1))])
+def test_the_constant_of_squared_losses_is_the_largest_gradient(domain: Domain) -> None:
+    rng = np.random.default_rng(3)
+    losses = RegressionLosses(rng.normal(size=(5, 3)), rng.normal(size=5), "squared")
+    points = rng.normal(size=(4000, 3))
+    if isinstance(domain, Ball):
+        points *= 0.5 / np.linalg.norm(points, axis=1)[:, None]
+        points = np.vstack([points, 0.5 * losses.features / np.linalg.norm(losses.features, axis=1)[:, None]])
+        points = np.vstack([points, -points[-5:]])
+    else:
+        points = np.where(points > 0, domain.upper, domain.lower)
+    seen = [max(np.linalg.norm(losses.gradient(points, t, t + 1), axis=1)) for t in range(5)]
+    np.testing.assert_allclose(losses.lipschitz(domain), seen)
+    with pytest.raises(InvalidArgumentError, match="squared"):
+        losses.clipped(1.0)
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -222,7 +269,7 @@ def test_many_digits_decide_as_floating_point_does(link: Link, monkeypatch: pyte
         found = gap.passes(point, UNIT, noise)
         assert below_exponential(coin, noise, partial(gap.enclosed, point)) == found
         outcomes.append(found)
-    assert True in outcomes and (False in outcomes or link == "hinge")
+    assert True in outcomes and (False in outcomes or link in ("hinge", "squared"))
 
 
 # --- mutants ---------------------------------------------------------------------------------------------------------
@@ -367,6 +414,19 @@ def test_losses_that_are_not_smooth_need_few_dimensions() -> None:
     assert stream.round == 1
     with pytest.raises(InvalidArgumentError, match="absolute.*too many dimensions"):
         release(_learner(domain=Ball(40, 1.0)), _losses("absolute", 40, 8))
+
+
+def test_smooth_losses_are_refused_by_public_parameters() -> None:
+    many = start(_learner(domain=Ball(100, 1.0), rounds=140), noise=SimulationNoise(0))
+    few = start(_learner(domain=Ball(100, 1.0), rounds=36), noise=SimulationNoise(0))  # e^-9 is above 10^-4
+    links: tuple[Link, ...] = ("huber", "smooth hinge", "squared")
+    for link in links:
+        with pytest.raises(InvalidArgumentError, match=f"{link}.*too many rounds"):
+            many.update(_losses(link, 100, 1))
+        few.update(_losses(link, 100, 1))
+    away = start(_learner(domain=Box((0.1, 0.1), (1.0, 1.0))), noise=SimulationNoise(0))
+    with pytest.raises(InvalidArgumentError, match="origin"):
+        away.update(_losses("squared", 2, 1))
 
 
 def test_calibration_refuses_what_a_release_would() -> None:
