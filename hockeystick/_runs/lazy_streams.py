@@ -49,6 +49,19 @@ def awake_file(path: str) -> npt.NDArray[np.bool_]:
     return found
 
 
+def plays_file(path: str) -> npt.NDArray[Any]:
+    """Returns what was played: an .npy file with the expert of each round, or with its distribution over the experts.
+
+    Raises:
+        InvalidArgumentError: No such file, or no numbers in it.
+    """
+    found = _loaded(path, "--plays")
+    if found.ndim not in (1, 2) or found.dtype.kind not in "iuf" or found.size == 0:
+        reason = f"holds {Hidden.of(found.dtype).kind} of shape {found.shape}, not experts or their distributions"
+        raise InvalidArgumentError("--plays", path, reason, "give what --actions or --mixtures wrote")
+    return found
+
+
 def experts_dataset(name: str) -> Stream:
     """Returns the errors of eight classifiers on a bundled data set's people (see ``bundled_data``)."""
     return Stream(name, classifier_errors(name))

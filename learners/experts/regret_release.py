@@ -135,6 +135,16 @@ class RegretRelease(TakesLosses):
         own = np.clip(on_grid(np.einsum("td,td->t", played, rows), self.rounds), 0.0, 1.0)
         return np.append(rows.sum(axis=0), own.sum())
 
+    def error(self, confidence: float = 0.95) -> float:
+        """Returns a number by which no noisy total is off with this probability; regrets are off by twice as much.
+
+        Raises:
+            InvalidArgumentError: ``confidence`` is not in (0, 1).
+        """
+        noise = self.mechanism.accuracy(quantile_regret.checked_confidence(confidence), entries=self.experts + 1)
+        # Rounding of losses, of their mean over a mixture, and of the release and its noise to a grid.
+        return noise + self.rounds * 2.0 ** (1 - binary_digits(self.rounds)) + self.sigma * 2.0**-10
+
     def simulate(
         self, losses: npt.ArrayLike, rng: np.random.Generator, runs: int, *, plays: npt.ArrayLike | None = None
     ) -> FloatArray:
@@ -186,9 +196,7 @@ class RegretRelease(TakesLosses):
             HockeystickError: the ledger refuses.
         """
         values, ranks = quantile_regret.checked_quantiles(quantiles, self.experts)
-        errs = self.mechanism.accuracy(quantile_regret.checked_confidence(confidence), entries=self.experts + 1)
-        # Rounding of losses, of their mean over a mixture, and of the release and its noise to a grid.
-        errs += self.rounds * 2.0 ** (1 - binary_digits(self.rounds)) + self.sigma * 2.0**-10
+        errs = self.error(confidence)
         exact = self.totals(losses, plays)
         found = self.mechanism.release(exact, ledger=ledger, name=name, reads=reads, noise=noise)
         ordered, most = np.sort(found[:-1]), float(self.rounds)

@@ -35,6 +35,7 @@ from hockeystick._cli.learners.bandit_runs import bandit
 from hockeystick._cli.learners.best_experts import experts
 from hockeystick._cli.learners.distribution import online_distribution
 from hockeystick._cli.learners.federated import fed_stoch, fed_svt
+from hockeystick._cli.learners.regret_runs import regret
 from hockeystick._cli.learners.smoothed import smoothed_online
 
 _CHANCE = Real(0.0, 1.0, high_open=True)
@@ -246,6 +247,7 @@ def lazy_convex(**given: Any) -> int:
 
 run.add_command(experts)
 run.add_command(bandit)
+run.add_command(regret)
 run.add_command(fed_svt)
 run.add_command(fed_stoch)
 run.add_command(online_distribution)

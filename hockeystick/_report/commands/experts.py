@@ -1,4 +1,4 @@
-"""The reports of ``hockeystick run experts`` and ``run bandit``: learners, their bounds, privacy, loss and regret."""
+"""The reports of ``hockeystick run experts``, ``run bandit`` and ``run regret``: learners, bounds, privacy, regret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LOSSES = {
 }
 _WHOLE = ("rounds", "experts", "arms", "batch", "draw_budget", "budget")
 _METHODS = {
-    "exp3": "batched EXP3 on noisy losses",
+    "tsallis": "batches of one arm, drawn by powers of noisy losses",
     "elimination": "successive elimination on noisy sums",
     "ucb": "the least lower confidence bound of noisy means",
 }
@@ -74,7 +74,30 @@ def bandit_report(result: Result) -> Report:
     )
 
 
-REPORTS: dict[str, Draw] = {"experts": experts_report, "bandit": bandit_report}
+def regret_report(result: Result) -> Report:
+    """Returns the report on a plan, a simulation or a release of the regret of published plays."""
+    band = result["loss_band"]
+    facts: Facts = (
+        ("requested", requested(result)),
+        ("regrets are off by", f"at most {number(result['error'])}, all together, with confidence "
+         f"{result['confidence']:g}"),
+    )  # fmt: skip
+    if band is not None:
+        facts = (("data", result["data"]), *facts)
+        facts = (*facts, ("loss of the plays", f"{number(band['lower'])} to {number(band['upper'])}"))
+    return Report(
+        f"Regret of published plays: {MODES[result['mode']]}",
+        headline(result),
+        (
+            Section("Regret", facts=facts, tables=_bands(result)),
+            Section("Privacy", facts=_privacy(result)),
+            Section("Parameters", facts=parameter_facts(result["parameters"], whole_numbers=_WHOLE)),
+            *learner_graph_sections(result),
+        ),
+    )
+
+
+REPORTS: dict[str, Draw] = {"experts": experts_report, "bandit": bandit_report, "regret": regret_report}
 
 
 def _bands(result: Result) -> tuple[Table, ...]:

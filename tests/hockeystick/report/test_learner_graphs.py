@@ -19,6 +19,7 @@ FED = "--clients 4 --rounds 127 --experts 5 --epsilon 1 --plan"
 KL = "kl --epsilon 2 --delta 1e-6 --plan"
 PLANS = {
     "experts": "run experts --plan --rounds 40 --experts 4 --epsilon 1 --delta 1e-6",
+    "regret": "run regret --plan --rounds 40 --experts 4 --epsilon 1 --delta 1e-6",
     "bandit": "run bandit --plan --rounds 400 --arms 3 --epsilon 1",
     "lazy-experts": "run lazy-experts --plan --rounds 40 --experts 4 --batch 2 --eta 0.05 --fake-switch 0.3 "
     "--delta 1e-3",
