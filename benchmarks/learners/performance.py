@@ -2,11 +2,12 @@
 
     python -m benchmarks.learners.performance [--only NAME] [--kept] [--write]
 
-writes its table into docs/benchmarks-online-learners.md. Each learner has a fresh process, in one thread, and reads its
-losses from a memory-mapped file. The pass is ``np.add.reduce`` over the file's rounds, the least of five; all learners
-run once. CPU time is that of ``getrusage``, of the user and of the system together. Memory is the largest private
-memory of the process, with the interpreter and all libraries, without the pages of the file, which the system may drop
-at any time. After an interruption the command goes on, as results are kept.
+writes its table into docs/benchmarks-online-learners.md, with all results that are kept. Each learner has a fresh
+process, in one thread, and reads its losses from a memory-mapped file. The pass is ``np.add.reduce`` over the file's
+rounds, the least of five; all learners run once. CPU time is that of ``getrusage``, of the user and of the system
+together. Memory is the largest private memory of the process, with the interpreter and all libraries, without the pages
+of the file, which the system may drop at any time. After an interruption the command goes on, as results are kept;
+``--only`` measures some learners.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from attrs import frozen
 import hockeystick.learners as L
 from benchmarks.frame import DOCS, ROOT, WORK, Cells, Result, arguments, command, digest, machine, markdown, replaced
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners.lazy import Ball, LinearLosses
+from hockeystick.learners.lazy import Ball, ExactSampler, LinearLosses, MultiplicativeMeasure, PointMeasure
 from hockeystick.mechanisms import SimulationNoise
 
 PAGE = DOCS / "benchmarks-online-learners.md"
@@ -119,19 +120,42 @@ TASKS = {
     "LazyExperts, L2P": Task(expert(L.LazyExperts, variant="l2p"), run=of_rng),
     "ShrinkingDartboard": Task(expert(L.ShrinkingDartboard), run=of_rng, exact=False),
     "TreeExperts, leader": Task(expert(L.TreeExperts), exact=False),
-    "TreeExperts, Hedge": Task(expert(L.TreeExperts, policy="hedge")),
-    "TreeExperts, leader by buffers": Task(expert(L.TreeExperts, sums="buffered"), exact=False),
+    "TreeExperts, Hedge": Task(expert(L.TreeExperts, policy="hedge"), rounds=ROUNDS // 10),
+    "TreeExperts, leader by buffers": Task(
+        expert(L.TreeExperts, sums="buffered"), rounds=2**14, secure=2**12, exact=False
+    ),
     "TreeExperts, leader by the square root": Task(
-        expert(L.TreeExperts, sums="square root"), rounds=2**14, secure=2**12, exact=False
+        expert(L.TreeExperts, sums="square root"), rounds=2**12, secure=2**10, exact=False
     ),
     "AnytimeTreeExperts, leader": Task(expert(L.AnytimeTreeExperts)),
-    "Anytime, dartboard": Task(restarted),
-    "SleepingExperts": Task(expert(L.SleepingExperts), rounds=ROUNDS // 10, secure=2**12),
+    "Anytime, dartboard": Task(restarted, rounds=ROUNDS // 10),
+    "SleepingExperts": Task(expert(L.SleepingExperts), rounds=ROUNDS // 50, secure=2**11),
     "LimitedUpdates": Task(expert(L.LimitedUpdates), run=of_rng),
+    "NormalisedLazyExperts, simulated": Task(
+        lambda rounds: L.NormalisedLazyExperts(
+            rounds=rounds, experts=WIDTH, learning_rate=0.01, fake_switch_probability=0.01
+        ),
+        rounds=2**15,
+        run=of_rng,
+        secure=0,
+    ),
+    "LazyTransform of 100 points, simulated": Task(
+        lambda rounds: L.LazyTransform(
+            measure=PointMeasure(measure=MultiplicativeMeasure(learning_rate=0.01), points=WIDTH),
+            rounds=rounds,
+            fake_switch_probability=0.01,
+        ),
+        rounds=2**12,
+        run=of_rng,
+        secure=0,
+    ),
     "NoisyBandit": Task(
         lambda rounds: L.NoisyBandit.calibrated(rounds=rounds, arms=WIDTH, epsilon=1.0), rounds=ROUNDS // 10
     ),
     "PrivateElimination": Task(lambda rounds: L.PrivateElimination.calibrated(rounds=rounds, arms=WIDTH, epsilon=1.0)),
+    "PrivateUCB": Task(
+        lambda rounds: L.PrivateUCB.calibrated(rounds=rounds, arms=WIDTH, epsilon=1.0), rounds=ROUNDS // 10
+    ),
     "PrivateLinUCB, 10 arms in 10 dimensions": Task(
         lambda rounds: L.PrivateLinUCB.calibrated(rounds=rounds, dimension=10, **GOAL),
         rounds=2**13,
@@ -142,9 +166,14 @@ TASKS = {
         lambda rounds: L.PrivateFTRL.calibrated(rounds=rounds, **BALL, **GOAL), rounds=ROUNDS // 10, read=gradients
     ),
     "LazyConvex, linear losses": Task(
-        lambda rounds: L.LazyConvex.calibrated(rounds=rounds, **BALL, **GOAL), rounds=ROUNDS // 10, read=gradients
+        lambda rounds: L.LazyConvex.calibrated(rounds=rounds, **BALL, **GOAL, sampler=ExactSampler()),
+        rounds=ROUNDS // 10,
+        secure=2**11,
+        read=gradients,
+        exact=False,
     ),
     "NoisyHedge": Task(federated(L.NoisyHedge, epsilon=1.0), rounds=EACH, clients=CLIENTS, secure=EACH),
+    "AnytimeNoisyHedge": Task(federated(L.AnytimeNoisyHedge, **GOAL), rounds=EACH, clients=CLIENTS, secure=EACH),
     "FedSVT": Task(federated(L.FedSVT, epsilon=1.0, delta=1e-6, period=8), rounds=EACH, clients=CLIENTS, secure=EACH),
     "FedStoch": Task(federated(L.FedStoch, epsilon=1.0), rounds=EACH, run=in_blocks, clients=CLIENTS, secure=EACH),
 }
@@ -271,7 +300,7 @@ def row(name: str, found: Result) -> tuple[object, ...]:
 def main() -> int:
     """Measures the learners that are not known yet, and prints or writes the table."""
     parser = arguments(
-        (__doc__ or "").splitlines()[0], page=PAGE.name, only="only learners whose names match, as Tree*"
+        (__doc__ or "").splitlines()[0], page=PAGE.name, only="measure only learners whose names match, as Tree*"
     )
     parser.add_argument("--measure", help="measure one learner in this process, and print the result as JSON")
     options = parser.parse_args()
@@ -284,12 +313,11 @@ def main() -> int:
         quiet=False,
     )
     keys = [
-        {"name": name, "rounds": task.rounds, "secure": task.secure}
+        key
         for name, task in TASKS.items()
-        if fnmatch(name, options.only or "*")
+        for key in ({"name": name, "rounds": task.rounds, "secure": task.secure},)
+        if cells.knows(key, measured) or (fnmatch(name, options.only or "*") and not options.kept)
     ]
-    if options.kept:
-        keys = [key for key in keys if cells.knows(key, measured)]
     lines = [row(str(key["name"]), cells.one(measured, **key)) for key in keys]
     table = markdown(HEADER, lines)
     print(table)

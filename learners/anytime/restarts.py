@@ -51,7 +51,8 @@ from hockeystick.learners.anytime import restart_stream
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.online_learner import Learner, OnlineLearner
 from hockeystick.learners.common.regret_bound import Adversary, RegretBound, checked_adversary
-from hockeystick.mechanisms.contract.arguments import generator, zeros
+from hockeystick.learners.experts.expert_losses import checked_losses
+from hockeystick.mechanisms.contract.arguments import blocks, generator, zeros
 from hockeystick.mechanisms.randomness.noise import Noise
 from hockeystick.mechanisms.release import AnyLedger
 
@@ -314,16 +315,30 @@ class Anytime(OnlineLearner):
     def expected_regret(self, losses: npt.ArrayLike) -> float:
         """Returns the exact expected regret against the best single expert, from that of each epoch.
 
+        A memory-mapped file is read in blocks.
+
         Raises:
-            InvalidArgumentError: bad losses, or learners are chosen by plays.
+            InvalidArgumentError: bad losses, learners are chosen by plays, or they do not play experts.
             RefusedMethodError: a learner has no exact regret.
         """
-        lost, totals = 0.0, np.zeros(())
-        for learner, given in self._cut("losses", losses):
-            rows = np.clip(given, 0.0, 1.0) if learner.clip else given
-            lost += learner.expected_regret(rows) + float(rows.sum(axis=0).min())
-            totals = totals + rows.sum(axis=0)
+        given = self._rounds_of("losses", validate.as_array("losses", losses, data=True))
+        lost, totals, first = 0.0, np.zeros(()), 0
+        for learner in self._fixed():
+            if not hasattr(learner, "experts"):
+                reason = "is a learner that does not play experts"
+                raise InvalidArgumentError("learner_of_rounds", type(learner).__name__, reason, "simulate")
+            last = min(len(given), first + learner.rounds)
+            if first < last:
+                own = np.zeros(learner.experts)
+                lost += learner.expected_regret(_blocks(learner, given, first, last, own)) + float(own.min())
+                totals, first = totals + own, last
         return lost - float(totals.min())
+
+    def _rounds_of(self, name: str, given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Returns losses with a round for each row, or raises an error."""
+        if not given.ndim or not 1 <= len(given) <= self.rounds:
+            raise InvalidDataError(name, given, f"does not have 1 to {self.rounds} rounds on the leading axis")
+        return given
 
     def _fixed(self) -> list[Any]:
         if any(len(each) > 1 for each in self.choices):
@@ -335,9 +350,7 @@ class Anytime(OnlineLearner):
     def _cut(self, name: str, losses: npt.ArrayLike) -> Iterator[tuple[Any, FloatArray]]:
         """Yields the learners of the epochs with losses, and these losses, filled up with 0."""
         learners = self._fixed()
-        given = validate.array(name, losses, bools=True, infinite=True, data=True)
-        if not given.ndim or not 1 <= len(given) <= self.rounds:
-            raise InvalidDataError(name, given, f"does not have 1 to {self.rounds} rounds on the leading axis")
+        given = self._rounds_of(name, validate.array(name, losses, bools=True, infinite=True, data=True))
         first = 0
         for learner in learners:
             rows = given[first : first + learner.rounds]
@@ -400,3 +413,21 @@ def _bound(learner: Any, rounds: int, kind: Adversary) -> tuple[float, float]:
     bound = learner.regret_bound(adversary="oblivious" if kind == "stochastic" and not whole else kind)
     most = bound.most if whole or math.isinf(bound.most) else bound.most * (rounds / learner.rounds)
     return min(float(bound), most), most
+
+
+def _blocks(learner: Any, losses: npt.NDArray[Any], first: int, last: int, totals: FloatArray) -> Iterator[FloatArray]:
+    """Yields rounds first .. last-1 in blocks, and losses 0 up to the learner's rounds; adds all to ``totals``."""
+    for rows in blocks(last - first, learner.experts):
+        start, stop = first + rows.start, first + rows.stop
+        found = checked_losses(
+            "losses",
+            losses[start:stop],
+            rounds=stop - start,
+            experts=learner.experts,
+            clip=learner.clip,
+            first=start,
+        )
+        totals += found.sum(axis=0)
+        yield found
+    for rows in blocks(learner.rounds - (last - first), learner.experts):
+        yield np.zeros((rows.stop - rows.start, learner.experts))

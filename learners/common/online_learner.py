@@ -98,15 +98,51 @@ class Learner(Protocol):
         """Returns the cost of a whole run as one event."""
 
     def start(self, *, ledger: Any = None, name: Any = None, reads: Any = None, noise: Any = None) -> Session:
-        """Begins a run; records its whole cost before anything is drawn."""
+        """Begins a run; records its whole cost before anything is drawn.
+
+        Args:
+            ledger: Records :meth:`event` under ``name``; see ``Laplace.release``.
+            name: The run's name in the ledger.
+            reads: The sources that the run reads, for a ``FilteredLedger``.
+            noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+        Returns:
+            The run, before its first round. In each round call its ``predict()``, then ``update(...)``.
+
+        Raises:
+            HockeystickError: the ledger refuses.
+        """
 
     def resume(self, checkpoint: dict[str, Any], *, ledger: Any = None, noise: Any = None) -> Session:
-        """Continues a run; its ledger refuses to resume a checkpoint twice."""
+        """Continues the run that a session's ``checkpoint()`` saved; its cost was recorded at its start.
+
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
+        Returns:
+            The run, after the round in which it was saved.
+
+        Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
+            InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
+                parameters or to noise of the other kind.
+        """
 
     def release(
         self, losses: Any, *, ledger: Any = None, name: Any = None, reads: Any = None, noise: Any = None
     ) -> Any:
-        """Returns a run for publication."""
+        """Returns a run over all rounds for publication, from secure noise; it costs what ``event()`` says.
+
+        Args:
+            losses: Those of all rounds; each learner says in which form.
+            ledger, name, reads, noise: As for ``start``.
+
+        Raises:
+            InvalidArgumentError: bad losses.
+            HockeystickError: the ledger refuses; nothing is drawn.
+        """
 
     def regret_bound(self) -> float:
         """Returns a bound on the expected regret, for the losses that it holds for by default."""

@@ -67,7 +67,12 @@ def mechanism_of(sums: Sums, rounds: int, scale: float, sensitivity: float, disc
     if sums != "tree":
         return MatrixMechanism(_factorisation(sums, rounds - 1, discount), scale, sensitivity=sensitivity)
     if discount != 1.0:
-        raise InvalidArgumentError("discount", discount, "has no tree", 'use sums="square root" or sums="buffered"')
+        raise InvalidArgumentError(
+            "discount",
+            discount,
+            "would have more than twice the noise in a tree",
+            'use sums="square root" or sums="buffered"',
+        )
     return TreeAggregation(rounds - 1, scale, sensitivity=sensitivity)
 
 

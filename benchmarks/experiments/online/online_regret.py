@@ -187,6 +187,7 @@ LEARNERS: dict[str, Callable[..., Played]] = {
     "learner of choose": experts(lambda epsilon, losses: L.choose(**goal(epsilon, losses)).learner),
     "NoisyBandit": bandit(L.NoisyBandit),
     "PrivateElimination": bandit(L.PrivateElimination),
+    "PrivateUCB": bandit(L.PrivateUCB),
     "NoisyHedge, 10 clients": noisy_hedge,
     "FedStoch, 10 clients": fed_stoch,
     "FedSVT, 10 clients": fed_svt,

@@ -91,6 +91,9 @@ def start(
         ledger, name, reads: As for a mechanism's release.
         noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
 
+    Returns:
+        The run, before its first round. In each round call its ``predict()``, then ``update(...)``.
+
     Raises:
         InvalidArgumentError: the learner's sums would be too large for exact integers.
         HockeystickError: the ledger refuses.
@@ -121,6 +124,9 @@ def resume(
         checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
         ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
         noise: As for ``start``, and of the same kind as there.
+
+    Returns:
+        The run, after the round in which it was saved.
 
     Raises:
         LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.

@@ -197,13 +197,40 @@ class ShrinkingDartboard(BatchedExperts):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> LazyStream:
-        """Begins a run that reads one round at a time; see ``LazyExperts.start``."""
+        """Begins a run that reads one round at a time; records its whole cost before anything is drawn.
+
+        Args:
+            ledger: Records :meth:`event` under ``name``; see ``Laplace.release``.
+            name: The run's name in the ledger.
+            reads: The sources that the run reads, for a ``FilteredLedger``.
+            noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+        Returns:
+            The run, before its first round. In each round call its ``predict()``, then ``update(...)``.
+
+        Raises:
+            HockeystickError: the ledger refuses.
+        """
         return self.learner.start(ledger=ledger, name=name, reads=reads, noise=noise)
 
     def resume(
         self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None
     ) -> LazyStream:
-        """Continues the run that ``LazyStream.checkpoint`` saved; see ``LazyExperts.resume``."""
+        """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
+
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
+        Returns:
+            The run, after the round in which it was saved.
+
+        Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
+            InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
+                parameters or to noise of the other kind.
+        """
         return self.learner.resume(checkpoint, ledger=ledger, noise=noise)
 
     def release(

@@ -316,13 +316,40 @@ class SleepingExperts(TakesLosses, OnlineLearner):
         reads: Iterable[str] | None = None,
         noise: Noise | None = None,
     ) -> SleepingStream:
-        """Begins a run that reads one round at a time; see ``TreeExperts.start`` for arguments and errors."""
+        """Begins a run that reads one round at a time; records its whole cost before anything is drawn.
+
+        Args:
+            ledger: Records :meth:`event` under ``name``; see ``Laplace.release``.
+            name: The run's name in the ledger.
+            reads: The sources that the run reads, for a ``FilteredLedger``.
+            noise: None for secure noise; ``SimulationNoise`` for reproducible runs, which are not releases.
+
+        Returns:
+            The run, before its first round. In each round call its ``predict(awake)``, then ``update(losses)``.
+
+        Raises:
+            HockeystickError: the ledger refuses.
+        """
         return noisy_sum_stream.begun(SleepingStream, self, ledger, name, reads, noise)
 
     def resume(
         self, checkpoint: dict[str, Any], *, ledger: AnyLedger | None = None, noise: Noise | None = None
     ) -> SleepingStream:
-        """Continues the run that ``checkpoint()`` saved; see ``TreeExperts.resume`` for arguments and errors."""
+        """Continues the run that ``checkpoint()`` saved; its cost was recorded at its start.
+
+        Args:
+            checkpoint: The value of ``checkpoint()``, possibly after a round trip through JSON.
+            ledger: That of ``start``, which refuses to resume a checkpoint twice; without one there is a warning.
+            noise: As for ``start``, and of the same kind as there.
+
+        Returns:
+            The run, after the round in which it was saved.
+
+        Raises:
+            LedgerError: another session has resumed the checkpoint, or the ledger was not charged for its run.
+            InvalidArgumentError: the checkpoint is malformed, was changed, or belongs to a learner with other
+                parameters or to noise of the other kind.
+        """
         return noisy_sum_stream.continued(SleepingStream, self, checkpoint, ledger, noise)
 
     def release(

@@ -269,6 +269,10 @@ def test_simulation_and_exact_regret_agree_with_sessions() -> None:
     assert clipping.expected_regret(np.where(losses > 0.5, np.inf, losses)) == pytest.approx(
         learner.expected_regret(np.where(losses > 0.5, 1.0, losses))
     )
+    spoilt = losses.copy()
+    spoilt[5, 1] = 1.5
+    with pytest.raises(InvalidArgumentError, match=r"losses\[5, 1\]"):
+        learner.expected_regret(spoilt)
     with pytest.raises(RefusedMethodError, match="NoisyHedge has no expected_regret"):
         Anytime(lambda n: NoisyHedge(clients=2, rounds=n, experts=2, scale=1.0), first=2, epochs=1).expected_regret(
             np.zeros((2, 2))

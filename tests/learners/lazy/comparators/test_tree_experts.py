@@ -22,6 +22,7 @@ from hockeystick.learners.common.prefix_sums import PublishedRuns
 from hockeystick.learners.lazy import Ball, Box, LinearLosses, QuadraticLosses, RegressionLosses
 from hockeystick.mechanisms import SimulationNoise
 from hockeystick.mechanisms.streams import tree_blocks
+from hockeystick.mechanisms.streams.factorisations import square_root
 
 FALSE_ALARM = 1e-6
 SUMS: tuple[Literal["tree", "square root"], ...] = ("tree", "square root")
@@ -291,6 +292,26 @@ def test_bad_discounts_are_refused(discount: Any) -> None:
     for call in (forgetful, functools.partial(TreeExperts.of_zcdp, rounds=5, experts=2, rho=0.1, sums="buffered")):
         with pytest.raises(InvalidArgumentError, match="discount"):
             call(discount=discount)
+
+
+@pytest.mark.parametrize(("discount", "height", "ratio"), [(0.5, 4, 2.229), (0.9, 6, 2.517), (0.99, 9, 2.725)])
+def test_a_tree_of_discounted_sums_would_have_more_noise(discount: float, height: int, ratio: float) -> None:
+    """The largest error of a sum at a sensitivity of 1, with the best estimate of a node from all nodes below it.
+
+    A node sums its rounds with γ^age at its end. It is read itself, and its two halves are.
+    """
+    columns = [
+        sum(discount ** (2 * (((i >> h) + 1 << h) - 1 - i)) for h in range(height + 1)) for i in range(2**height)
+    ]
+    variances, errors = [1.0], []
+    for h in range(1, height + 1):
+        variances.append(1.0 / (1.0 + 1.0 / (variances[-1] * (1.0 + discount ** (2**h)))))
+    for t in range(1, 2**height + 1):
+        nodes = [(h, t >> h << h) for h in range(height + 1) if t >> h & 1]
+        errors.append(sum(variances[h] * discount ** (2 * (t - end)) for h, end in nodes))
+    root = square_root(round(8 / (1 - discount)), discount=discount)
+    own = root.sensitivity() * math.sqrt(float(np.square(root.coefficients).sum()))
+    assert math.sqrt(max(columns) * max(errors)) / own == pytest.approx(ratio, rel=2e-3)
 
 
 def test_a_tree_has_no_discount() -> None:
