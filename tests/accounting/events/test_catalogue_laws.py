@@ -224,7 +224,6 @@ def at_each(event: PrivacyEvent, at: float) -> list[pytest.MarkDecorator]:
     ("event", "at"),
     [pytest.param(e, at, id=f"{at}-{name_of(e)}", marks=at_each(e, at)) for e in TIGHT for at in (1e-6, 0.03, 1e-12)],
 )
-@pytest.mark.every(3)
 def test_no_method_is_below_an_engines_lower_bound(event, at):
     if at > event.failure_delta():
         # One method composes failures, the others add them up.
