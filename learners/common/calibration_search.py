@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from hockeystick import accounting
 from hockeystick.accounting import InvalidArgumentError, PrivacyEvent
@@ -18,6 +18,18 @@ LOOK_BELOW = 60.0  # a search goes this far below its start, in logarithms
 _ALL_METHODS = 4  # with more ways to spread a group over batches than these, the Rényi curve alone gives the bound
 
 
+def _epsilon(value: float) -> float:
+    return real("epsilon", value, low=0.0, low_open=True)
+
+
+def _delta(value: float) -> float:
+    return real("delta", value, low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def _group(value: int) -> int:
+    return integer("group", value, low=1)
+
+
 @frozen(kw_only=True)
 class Target:
     """The target of a calibration: ``epsilon`` at ``delta`` for any ``group`` of people, where each round is a person.
@@ -26,14 +38,9 @@ class Target:
         InvalidArgumentError: an argument outside its domain.
     """
 
-    epsilon: float
-    delta: float
-    group: int = 1
-
-    def __attrs_post_init__(self) -> None:
-        real("epsilon", self.epsilon, low=0.0, low_open=True)
-        real("delta", self.delta, low=0.0, high=1.0, low_open=True, high_open=True)
-        integer("group", self.group, low=1)
+    epsilon: float = field(converter=_epsilon)
+    delta: float = field(converter=_delta)
+    group: int = field(default=1, converter=_group)
 
     def orders(self) -> FloatArray:
         """Returns Rényi orders around the best one, near 1 + sqrt(ln(1/δ)/ρ) for a zCDP parameter ρ."""

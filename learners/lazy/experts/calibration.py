@@ -11,6 +11,7 @@ target allows. Only that last number counts, and it never exceeds the target. Ne
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from attrs import frozen
@@ -77,7 +78,7 @@ def calibrate(
         beyond,
         adaptive,
     )
-    found = search.best()
+    found = _best(search)
     ratio = found.fake_switch_probability / found.learning_rate
 
     def at(log_rate: float) -> LazyParameters:
@@ -205,6 +206,12 @@ class _Search:
             draw=own,
         )
         return np.asarray(found <= self.target.delta)
+
+
+@lru_cache(maxsize=64)
+def _best(search: _Search) -> LazyParameters:
+    """Returns what the search finds; a choice among learners, and what it chose, ask for the same one several times."""
+    return search.best()
 
 
 def _binomial_quantile(trials: int, chance: FloatArray, beyond: float) -> FloatArray:
