@@ -47,6 +47,7 @@ from .events.answers.randomized_response import Oriented as Oriented
 from .events.answers.randomized_response import RandomizedResponse as RandomizedResponse
 from .events.answers.selection import BoundedRange as BoundedRange
 from .events.answers.selection import PermuteAndFlip as PermuteAndFlip
+from .events.answers.subset_selection import SubsetSelection as SubsetSelection
 from .events.answers.thresholded_counts import ThresholdedCounts as ThresholdedCounts
 from .events.answers.unary_encoding import UnaryEncoding as UnaryEncoding
 from .events.basic.composition import Composed as Composed

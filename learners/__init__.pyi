@@ -1,3 +1,4 @@
+from . import analytics as analytics
 from . import bandits as bandits
 from . import distribution as distribution
 from . import divergence as divergence

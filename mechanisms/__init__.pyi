@@ -51,6 +51,7 @@ from .lazy.lazy_switching import LazySwitch as LazySwitch
 from .local.hadamard_response import HadamardResponse as HadamardResponse
 from .local.one_bit_channel import OneBitChannel as OneBitChannel
 from .local.randomized_response import RandomizedResponse as RandomizedResponse
+from .local.subset_selection import SubsetSelection as SubsetSelection
 from .local.unary_encoding import UnaryEncoding as UnaryEncoding
 from .numbers.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
 from .numbers.discrete_laplace import DiscreteLaplace as DiscreteLaplace

@@ -14,6 +14,7 @@ from hockeystick.accounting.events.answers.local_randomizer import LocalRandomiz
 from hockeystick.accounting.events.answers.noisy_max import ReportNoisyMax, gumbel_top
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, Oriented, RandomizedResponse
 from hockeystick.accounting.events.answers.selection import BoundedRange, PermuteAndFlip
+from hockeystick.accounting.events.answers.subset_selection import SubsetSelection
 from hockeystick.accounting.events.answers.thresholded_counts import ThresholdedCounts
 from hockeystick.accounting.events.answers.unary_encoding import UnaryEncoding
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture, compose, parallel
@@ -111,6 +112,7 @@ __all__ = [
     "ShuffledBatches",
     "Skellam",
     "Staircase",
+    "SubsetSelection",
     "ThresholdedCounts",
     "TradeOff",
     "TruncatedPoissonSampled",

@@ -15,6 +15,7 @@ from attrs import evolve
 from hockeystick.accounting.errors import GraphError, HockeystickError, UnsupportedEventError
 from hockeystick.accounting.events.answers.randomized_response import LazySwitchDecision, RandomizedResponse
 from hockeystick.accounting.events.answers.selection import BoundedRange
+from hockeystick.accounting.events.answers.subset_selection import SubsetSelection
 from hockeystick.accounting.events.basic.checked_event import check_event
 from hockeystick.accounting.events.basic.composition import Composed, Parallel, VisibleMixture
 from hockeystick.accounting.events.basic.declared import ZCDP, ApproximateDP, Failure, NonPrivate, PureDP
@@ -30,6 +31,7 @@ _GENTLER: dict[type[PrivacyEvent], dict[str, int]] = {
     Laplace: {"noise_multiplier": +1},
     LazySwitchDecision: {"keep_probability": -1, "log_ratio": -1, "log_ratio_cap": -1},
     RandomizedResponse: {"epsilon": -1},
+    SubsetSelection: {"epsilon": -1},
 }
 """The direction in which each parameter may change such that the event costs no more."""
 

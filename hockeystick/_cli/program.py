@@ -35,6 +35,7 @@ from hockeystick._cli.commands.report import report_command
 from hockeystick._cli.commands.search import search_command
 from hockeystick._cli.frame.streams import Interrupted, complain, one_line, silence_stdout
 from hockeystick._cli.learners.lazy import run
+from hockeystick._cli.learners.survey import survey_command
 from hockeystick._cli.tables.group_by import group_by_command
 from hockeystick._cli.tables.summary import summary_command
 
@@ -198,6 +199,7 @@ for _command in (
     run,
     search_command,
     summary_command,
+    survey_command,
 ):
     cli.add_command(_command)
 

@@ -31,7 +31,7 @@ from hockeystick._report.commands.sequential import sequential_report
 from hockeystick._report.forms.terminal import TerminalReport
 from hockeystick._report.parts.content import Report
 from hockeystick._report.parts.learner_sections import Draw
-from hockeystick._report.tables import statistics
+from hockeystick._report.tables import statistics, surveys
 from hockeystick._runs.guarantee_entries import Step, graph_content, guarantee_content
 from hockeystick.accounting import AccountantGraph, Guarantee, InvalidArgumentError
 from hockeystick.accounting.optional_packages import MissingExtraError
@@ -182,6 +182,7 @@ _LEARNERS = (
     release.REPORTS,
     smoothed.REPORTS,
     statistics.REPORTS,
+    surveys.REPORTS,
 )
 # The learner's name selects the report of a learner's result, the command any other.
 _REPORTS = _COMMANDS | {learner: draw for reports in _LEARNERS for learner, draw in reports.items()}

@@ -8,8 +8,9 @@ their format.
   algorithm and its guarantee decide which of them take part.
 * :func:`client_app` answers requests from one node's own losses with its own noise. Its state stays on the node, in
   Flower's context of the run.
-* :func:`post_on_flower` carries the messages of a secure sum (``hockeystick.mechanisms.conduct_sum``) between a
-  ``ServerApp`` and the same :func:`client_app`, whose clients are then ``SumClient`` or the like.
+* :func:`post_on_flower` carries the messages of a secure sum (``hockeystick.mechanisms.conduct_sum``) or a survey
+  (``hockeystick.learners.analytics.conduct_survey``) between a ``ServerApp`` and the same :func:`client_app`, whose
+  clients are then ``SumClient``, ``SurveyClient`` or the like.
 
 A node takes part in a run once and answers requests in their order. A request that comes twice or out of order is
 refused, since a second answer would be a second release. Flower runs a node's messages in parallel processes, each
@@ -26,6 +27,7 @@ import logging
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -199,23 +201,26 @@ class _Letters:
     grid: Any
     nodes: tuple[int, ...]
     timeout: float
-    _sent: list[int] = field(factory=list, init=False)
+    _sent: Counter[int] = field(factory=Counter, init=False)  # messages to each client, which need not have all
 
     def __call__(self, letters: Mapping[int, bytes]) -> list[tuple[int, bytes]]:
-        self._sent.append(len(letters))
-        number, end = len(self._sent), time.monotonic() + self.timeout
+        self._sent.update(letters.keys())
+        end = time.monotonic() + self.timeout
         online = set(self.grid.get_node_ids())
         records = {
-            self.nodes[i]: wire.letter_record(number, text) for i, text in letters.items() if self.nodes[i] in online
+            self.nodes[i]: wire.letter_record(self._sent[i], text)
+            for i, text in letters.items()
+            if self.nodes[i] in online
         }
         pending = _pushed(self.grid, records, "train", self.timeout)
         client_at = {node: client for client, node in enumerate(self.nodes)}
         found: list[tuple[int, bytes]] = []
         while True:
             for node, record in _pulled(self.grid, pending):
-                text = None if record is None else _letter(record, number)
+                client = client_at[node]
+                text = None if record is None else _letter(record, self._sent[client])
                 if text is not None:
-                    found.append((client_at[node], text))
+                    found.append((client, text))
             if not pending or time.monotonic() > end:
                 return found
             time.sleep(_POLL)

@@ -160,12 +160,22 @@ class HadamardResponse(CategoryRandomiser):
         reported = truths("reports", reports, self.blocks * self.block_size)
         if reported.ndim != 1 or not len(reported):
             raise InvalidDataError("reports", reports, f"has shape {reported.shape}", "give one report a respondent")
-        contrast = self._contrast()
         arguments.array_length("categories", self.categories, self.blocks * self.block_size)
-        counts = np.bincount(reported, minlength=self.blocks * self.block_size).reshape(self.blocks, self.block_size)
-        sums = walsh_hadamard(counts)
+        return self.frequencies_from_counts(np.bincount(reported, minlength=self.blocks * self.block_size))
+
+    def frequencies_from_counts(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Returns the same estimates from the number of reports of each output, shape (K,).
+
+        Raises:
+          InvalidArgumentError: the counts are not K whole numbers ≥ 0, all are 0, or ``epsilon`` is 0.
+        """
+        contrast, outputs = self._contrast(), self.blocks * self.block_size
+        numbers = validate.array("counts", counts, ndim=1, low=0.0, high=2.0**52, data=True)
+        if numbers.shape != (outputs,) or (numbers != np.floor(numbers)).any() or not numbers.any():
+            raise InvalidDataError("counts", counts, "are not numbers of reports", f"give {outputs} whole numbers")
+        sums = walsh_hadamard(numbers.astype(np.int64).reshape(self.blocks, self.block_size))
         block, row = self._place(np.arange(self.categories))
-        return np.asarray(sums[block, row] / len(reported) / contrast)
+        return np.asarray(sums[block, row] / numbers.sum() / contrast)
 
     def variance(self, *, respondents: int, frequency: float = 0.0, block_frequency: float | None = None) -> float:
         """Returns the variance of a category's estimated frequency, given the true one.

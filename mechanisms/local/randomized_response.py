@@ -56,18 +56,19 @@ def bits(name: str, value: ArrayLike) -> NDArray[np.bool_]:
     return numbers.astype(np.bool_)
 
 
-def lie_probability(epsilon: float, categories: int) -> Fraction:
-    """Returns the probability of a report other than the true category: a rational number, rounded up.
+def lie_probability(epsilon: float, categories: int, size: int = 1) -> Fraction:
+    """Returns the probability of a report without the true category: a rational number, rounded up.
 
-    So the odds of the truth against each other category are at most e^epsilon. They are at least 1, because the
-    probability is capped at (categories − 1)/categories, where reports are uniform. Rounding adds less than 2^-191.
+    A report is a set of ``size`` categories. So the odds of each set with the truth against each without are at most
+    e^epsilon. They are at least 1, because the probability is capped at (categories − size)/categories, where reports
+    are uniform. Rounding adds less than 2^-191.
     """
-    others, exact = categories - 1, decimal.Context(prec=80, Emin=-(10**9), traps=[])
+    others, exact = Fraction(categories - size, size), decimal.Context(prec=80, Emin=-(10**9), traps=[])
     # Beyond 1000 the lie is below 2^-192 all the same, and its exact fraction takes as many digits as ε is large.
     rounded = Fraction(exact.exp(Decimal(-min(epsilon, 1000.0))))
     odds = rounded * (1 + Fraction(1, 10**70))  # the last digit may be rounded down
     lie = others * odds / (1 + others * odds)
-    return min(Fraction(others, categories), Fraction(math.floor(lie * 2**_LIE_BITS) + 1, 2**_LIE_BITS))
+    return min(Fraction(categories - size, categories), Fraction(math.floor(lie * 2**_LIE_BITS) + 1, 2**_LIE_BITS))
 
 
 def lies(noise: Noise, probability: Fraction, categories: int, count: int) -> NDArray[np.int64]:

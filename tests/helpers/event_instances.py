@@ -84,6 +84,8 @@ PLAIN: list[PrivacyEvent] = [
     c.RandomizedResponse(8.0, 4),
     c.LocalRandomizer(((0.7, 0.2, 0.1), (0.2, 0.7, 0.1), (0.1, 0.3, 0.6))),
     c.LocalRandomizer(((0.9, 0.1), (0.5, 0.5))),
+    c.SubsetSelection(1.0, 10, 3),
+    c.SubsetSelection(2.0, 3, 1),
     c.UnaryEncoding(0.5, 0.2),
     c.UnaryEncoding(0.99, 0.001),
     c.LazySwitchDecision(0.9, 0.1),

@@ -21,7 +21,7 @@ from hockeystick import learners as L
 from hockeystick import mechanisms as M
 
 PAPERS = (L.lazy, L.federated, L.divergence, L.distribution, L.smoothed)
-LEARNERS = (L, *PAPERS, L.experts, L.network)
+LEARNERS = (L, *PAPERS, L.experts, L.network, L.analytics)
 
 
 def public(*parts: ModuleType) -> dict[str, Any]:
@@ -335,6 +335,7 @@ def _mechanisms() -> dict[str, Row]:
         "Subsampled": Row(
             lambda: M.Subsampled(M.PoissonSample(0.5), M.Gaussian(2.0)), {n: np.ones((3, 1)) for n in VALUE}
         ),
+        "SubsetSelection": Row(lambda: M.SubsetSelection(1.0, categories=3), CATEGORY),
         "ThresholdSession": Row(
             lambda: M.AboveThreshold(5.0, threshold_scale=2.0, query_scale=4.0).start(noise=M.SimulationNoise(1)),
             {"query": 1.0},
@@ -652,7 +653,21 @@ def _distribution() -> dict[str, Row]:
     }
 
 
-ROWS: dict[str, Row] = _mechanisms() | _experts() | _smoothed() | _divergence() | _distribution()
+def _analytics() -> dict[str, Row]:
+    colours = L.analytics.CategoryQuestion(("red", "blue"))
+    survey = L.analytics.Survey(question=colours, epsilon=1.0, clients=3, run=RUN)
+    known = {"asked": survey.first(), "number": 1, "most_epsilon": 1.0}
+    return {
+        "CategoryQuestion": Row(lambda: colours, {"value": "red"}),
+        "ItemQuestion": Row(lambda: L.analytics.ItemQuestion("abc", length=2), {"value": "ab"}),
+        "MeanQuestion": Row(lambda: L.analytics.MeanQuestion(0, 1), {"value": 0.5}),
+        "QuantileQuestion": Row(lambda: L.analytics.QuantileQuestion(0, 1), {"value": 0.5}),
+        "SurveyClient": Row(lambda: L.analytics.SurveyClient, {"value": "red"}, known | {"source": 1}),
+        "answer_round": Row(lambda: L.analytics.answer_round, {"value": "red"}, known),
+    }
+
+
+ROWS: dict[str, Row] = _mechanisms() | _experts() | _smoothed() | _divergence() | _distribution() | _analytics()
 
 # Arguments that are outputs of what they are asked about, as ``simulate`` draws them.
 OUTPUTS = frozenset({"output", "transcripts", "messages", "found", "experts", "places"})

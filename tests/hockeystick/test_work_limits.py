@@ -295,6 +295,7 @@ SIMULATED = [
     (mechanisms.RandomizedResponse(1.0), 0),
     (mechanisms.UnaryEncoding.optimised(1.0, categories=4), 0),
     (mechanisms.HadamardResponse(1.0, categories=4), 0),
+    (mechanisms.SubsetSelection(1.0, categories=4), 0),
     (mechanisms.OneBitChannel(1.0, low=0.0, high=1.0), 0.5),
     (mechanisms.ExponentialMechanism(1.0), [0.0, 1.0]),
     (mechanisms.NoisyMax(1.0), [0.0, 1.0]),

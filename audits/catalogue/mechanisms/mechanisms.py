@@ -48,6 +48,7 @@ from hockeystick.mechanisms import (
     SparseVector,
     Staircase,
     Subsampled,
+    SubsetSelection,
     ThresholdRule,
     TopK,
     TreeAggregation,
@@ -161,6 +162,7 @@ _TIGHT = (
     Staircase,
     RandomizedResponse,
     UnaryEncoding,
+    SubsetSelection,
     OneBitChannel,
     MatrixMechanism,
 )
@@ -260,6 +262,11 @@ def _scaled() -> Iterator[tuple[str, Any, list[tuple[str, Any, int]]]]:
         "unary-encoding",
         UnaryEncoding.symmetric(1.0, categories=4),
         [("every bit charged alone", UnaryEncoding.symmetric(2.0, categories=4), 2_000)],
+    )
+    yield (
+        "subset-selection",
+        SubsetSelection(1.0, categories=5),
+        [("twice the epsilon", SubsetSelection(2.0, categories=5, size=1), 4_000)],
     )
     yield (
         "hadamard-response",

@@ -22,9 +22,19 @@ from hockeystick.learners.divergence.drift.cell_terms import Term
 from hockeystick.learners.divergence.drift.count_noise import LaplaceCounts
 from hockeystick.learners.divergence.drift.report_noise import ReportCounts
 from hockeystick.learners.divergence.noisy_estimates import NoisyCounts as CountSums
-from hockeystick.mechanisms import CellCounts, DiscreteLaplace, PolyaShares, RandomizedResponse, UnaryEncoding
+from hockeystick.mechanisms import (
+    CellCounts,
+    DiscreteLaplace,
+    PolyaShares,
+    RandomizedResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from hockeystick.mechanisms.randomness.noise import Noise, check_noise
 from hockeystick.mechanisms.release import AnyLedger, charged
+
+LocalOracle = RandomizedResponse | SubsetSelection | UnaryEncoding
+"""The mechanisms whose reports a look is computed from."""
 
 _MOST_CELLS = 2**16
 _LARGEST = 2.0**52
@@ -119,9 +129,7 @@ class NoisyHistogram:
         return cls(counts=sums.counts, records=int(average.records[0]), noise=noise, simulated=sums.simulated)
 
     @classmethod
-    def of_reports(
-        cls, oracle: RandomizedResponse | UnaryEncoding, reports: npt.ArrayLike, *, simulated: bool = False
-    ) -> NoisyHistogram:
+    def of_reports(cls, oracle: LocalOracle, reports: npt.ArrayLike, *, simulated: bool = False) -> NoisyHistogram:
         """Returns the histogram of local reports, one of each person, which nobody is trusted with.
 
         Its counts are unbiased estimates, whose noise is far larger than that of a trusted server. A look takes the
@@ -136,22 +144,23 @@ class NoisyHistogram:
             InvalidArgumentError: another mechanism.
             InvalidDataError: the reports are not those of the mechanism.
         """
-        if not isinstance(oracle, RandomizedResponse | UnaryEncoding):
+        if not isinstance(oracle, LocalOracle):
             reason = "is not a mechanism whose reports are read here"
             raise InvalidArgumentError("oracle", type(oracle).__name__, reason, "take that of local_oracle")
         found = oracle.frequencies(reports)
         size = len(np.asarray(reports))
         p, q = rates(oracle)
-        noise = ReportCounts(p=p, q=q, respondents=size, fixed=isinstance(oracle, RandomizedResponse))
+        noise = ReportCounts(p=p, q=q, respondents=size, fixed=not isinstance(oracle, UnaryEncoding))
         return cls(counts=size * found, records=size, noise=noise, simulated=simulated)
 
 
-def local_oracle(categories: int, *, epsilon: float) -> RandomizedResponse | UnaryEncoding:
+def local_oracle(categories: int, *, epsilon: float) -> RandomizedResponse | SubsetSelection:
     """Returns the mechanism for each person's category whose estimated counts have the least total variance.
 
     That of a count is N·q(1 − q)/(p − q)² for a category that nobody has, and N·p(1 − p)/(p − q)² for one that all
     have, where p and q are the probabilities that a report supports the true category and another one. The total is
-    compared, not that of rare categories alone, which favours randomised response too long.
+    compared, not that of rare categories alone, which favours randomised response too long. It is least for subset
+    selection; with sets of one, that is randomised response.
 
     Args:
         categories: k.
@@ -171,23 +180,18 @@ def local_oracle(categories: int, *, epsilon: float) -> RandomizedResponse | Una
         >>> look["kl_reverse"].low < 0.106 < look["kl_reverse"].high  # the exact divergence
         True
     """
-    response = RandomizedResponse(epsilon, categories=categories)
-    encoding = UnaryEncoding.optimised(epsilon, categories=categories)
-    better = _total_variance(response, categories) <= _total_variance(encoding, categories)
-    return response if better else encoding
-
-
-def _total_variance(oracle: RandomizedResponse | UnaryEncoding, categories: int) -> float:
-    p, q = rates(oracle)
-    if not p > q:
+    sets = SubsetSelection(epsilon, categories=categories)
+    if sets.epsilon == 0.0:
         raise InvalidArgumentError("epsilon", 0.0, "makes the reports pure noise", "use a larger one")
-    return (p * (1.0 - p) + (categories - 1.0) * q * (1.0 - q)) / (p - q) ** 2
+    return sets if sets.size > 1 else RandomizedResponse(epsilon, categories=categories)
 
 
-def rates(oracle: RandomizedResponse | UnaryEncoding) -> tuple[float, float]:
+def rates(oracle: LocalOracle) -> tuple[float, float]:
     """Returns the probabilities that a report supports the true category, and another one."""
     if isinstance(oracle, UnaryEncoding):
         return oracle.p, oracle.q
+    if isinstance(oracle, SubsetSelection):
+        return oracle.rates()
     lie = oracle.lie_probability()
     return 1.0 - lie, lie / (oracle.categories - 1.0)
 

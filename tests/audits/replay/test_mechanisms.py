@@ -38,6 +38,7 @@ EVERY = (
     M.PartitionSelection(rule=M.OptimalRule(0.5, 1e-7), partitions=2),
     M.PartitionSelection(rule=M.ThresholdRule("laplace", 3.0, 60)),
     M.HadamardResponse(1.0, categories=4),
+    M.SubsetSelection(1.0, categories=4),
     M.OneBitChannel(1.0, low=0.0, high=1.0),
     M.AboveThreshold.calibrated(10.0, epsilon=1.0),
     M.SparseVector.calibrated(10.0, epsilon=1.0, answers=2),

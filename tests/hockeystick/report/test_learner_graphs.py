@@ -43,6 +43,7 @@ PLANS = {
     "cell-counts": "release --plan --records 3000 --column age --low 0 --high 120 --epsilon 1",
     "group-by": "group-by --plan --by town --keys private --mean age=0:120 --epsilon 1 --delta 1e-6",
     "summary": "summary --plan --column age=0:120 --quantiles 0.5 --epsilon 1",
+    "survey": "survey ask --categories red,blue --epsilon 1 --clients 100 --round ROUND",
     "histogram": "histogram --plan --column age=0:100:10 --epsilon 1",
 }
 SLOW = ("lazy-convex", "kl-dist")
@@ -57,7 +58,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def plan(learner: str, reference: Path) -> dict[str, Any]:
     tables = ["--reference", reference, "--population", 40, "--records-each", 6] if learner.startswith("kl-") else []
-    return dict(result_of(*PLANS[learner].split(), *tables))
+    words = [reference.parent / "round.json" if word == "ROUND" else word for word in PLANS[learner].split()]
+    return dict(result_of(*words, *tables))
 
 
 def test_no_learner_is_left_out() -> None:

@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 
 from hockeystick.accounting import InvalidArgumentError
+from hockeystick.learners.analytics import ItemQuestion, Survey, SurveyClient, conduct_survey
 from hockeystick.learners.divergence.distributed import DistributedKL
 from hockeystick.learners.divergence.over_a_network import KLClient, kl_server
 from hockeystick.learners.divergence.query_average import QueryAverage
@@ -750,3 +751,22 @@ def test_bad_terms_are_refused_before_anything_is_sent(network: Any, terms: dict
         run(network(apps(), places(0, 1)), 1, **{"clients": 2, **terms})
     with pytest.raises(InvalidArgumentError):
         flower.server_app(lambda config: averaging(1), done=print, **{"clients": 2, **terms})
+
+
+@pytest.mark.parametrize("model", ["local", "aggregated"])
+def test_a_survey_in_rounds_is_the_same_over_flower(network: Any, model: Any) -> None:
+    """Clients of the local model answer one of two rounds, those of the other one both, in sums of two groups."""
+    question = ItemQuestion("ab", length=2, share=0.2)
+    groups = {"groups": 2} if model == "aggregated" else {}
+    survey = Survey(question=question, model=model, epsilon=25.0, clients=6, run=b"8 bytes.", confidence=0.5, **groups)
+    words = ["ab", "ab", "ab", "b", "b", "toolong"]
+
+    def client(i: int) -> SurveyClient:
+        return SurveyClient(i, words[i], most_epsilon=25.0, source=i)
+
+    asked = conduct_survey(survey, ClientsInProcess([client(i) for i in range(6)]), simulated=True)
+    grid = network(flower.client_app(lambda node, seed: client(node.partition)), places(*range(6))).grid()
+    over = conduct_survey(survey, flower.post_on_flower(grid, clients=6), simulated=True)
+
+    assert over.rows == asked.rows and over.answered == asked.answered and over.refused == asked.refused == {}
+    assert model == "local" or dict((row[0], row[1]) for row in over.rows) == {"ab": 0.5, "b": pytest.approx(1 / 3)}

@@ -33,7 +33,7 @@ from hockeystick.learners.divergence.drift.noisy_histogram import (
 )
 from hockeystick.learners.divergence.drift.proved_intervals import box_interval, prefixes
 from hockeystick.learners.divergence.query_average import QueryAverage
-from hockeystick.mechanisms import HadamardResponse, PolyaShares, RandomizedResponse, UnaryEncoding
+from hockeystick.mechanisms import HadamardResponse, PolyaShares, RandomizedResponse, SubsetSelection, UnaryEncoding
 from hockeystick.mechanisms.randomness.noise import SimulationNoise
 
 CELLS: tuple[Divergence, ...] = tuple(name for name in DIVERGENCES if name != "wasserstein")
@@ -251,9 +251,14 @@ def test_dropouts_take_their_records_with_them() -> None:
 def test_local_reports_are_read() -> None:
     """The variance of counts is the one that reports have, and the total variance decides on the mechanism."""
     assert isinstance(local_oracle(4, epsilon=1.0), RandomizedResponse)
-    assert isinstance(local_oracle(10, epsilon=1.0), UnaryEncoding)  # the rule k < 3e^ε + 2 says otherwise
+    best = local_oracle(10, epsilon=1.0)  # the rule k < 3e^ε + 2 says otherwise
+    assert isinstance(best, SubsetSelection) and best.size == 3
     answers = np.repeat(np.arange(4), [400, 300, 200, 100])
-    for oracle in (RandomizedResponse(1.0, categories=4), UnaryEncoding.optimised(1.0, categories=4)):
+    for oracle in (
+        RandomizedResponse(1.0, categories=4),
+        SubsetSelection(1.0, categories=4, size=2),
+        UnaryEncoding.optimised(1.0, categories=4),
+    ):
         runs = oracle.simulate(answers, np.random.default_rng(1), runs=400)
         tables = [NoisyHistogram.of_reports(oracle, reports, simulated=True) for reports in runs]
         found = np.array([table.counts for table in tables])
