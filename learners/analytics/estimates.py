@@ -119,9 +119,12 @@ def of_sums(
     if asked.cells == 1:  # a mean, whose steps are rounded at random
         width = noise_bound(scale, shape, 1, failure / 2) + math.sqrt(n * math.log(4 / failure) / 2)
         unit = 1.0 / (n * survey.steps)
-        return Estimate.within(noisy * unit, width * unit, 1.0 / n if influence is None else influence, n)
+        return Estimate.within(
+            np.asarray(noisy * unit, dtype=np.float64), width * unit, 1.0 / n if influence is None else influence, n
+        )
     bound = noise_bound(scale, shape, asked.cells, failure) / n
-    return Estimate.within(noisy / n, bound, 1.0 / n if influence is None else influence, n)
+    shares = np.asarray(noisy / n, dtype=np.float64)
+    return Estimate.within(shares, bound, 1.0 / n if influence is None else influence, n)
 
 
 def of_ordered_sums(asked: SurveyRound, noisy: IntArray, answered: int, *, shape: float, influence: float) -> Estimate:
@@ -139,7 +142,7 @@ def of_ordered_sums(asked: SurveyRound, noisy: IntArray, answered: int, *, shape
         drawn = rng.negative_binomial(shape, 1.0 - a, k) - rng.negative_binomial(shape, 1.0 - a, k)
         errors.append(np.abs(bridged(drawn.astype(float))).max())
     bound = CountsBound.of(np.sort(errors), level, n)
-    shares = bridged(noisy.astype(float)) / n + places
+    shares = np.asarray(bridged(noisy.astype(float)) / n + places, dtype=np.float64)
     return Estimate.within(monotone(shares), bound.count / n, influence, n)
 
 

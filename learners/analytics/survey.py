@@ -150,7 +150,7 @@ class Survey:
     @property
     def rounds(self) -> int:
         """The number of rounds at most: that of an ``ItemQuestion`` to local or aggregated clients, otherwise 1."""
-        return self.question.rounds if self.in_rounds else 1
+        return self.question.rounds if isinstance(self.question, ItemQuestion) and self.in_rounds else 1
 
     @property
     def in_rounds(self) -> bool:

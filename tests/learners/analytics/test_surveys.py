@@ -78,7 +78,7 @@ def test_every_question_is_answered_in_every_model(model: Any) -> None:
     assert (low, high) == (2.0, 3.0) or model == "local"
 
     words = (["abc", "abca", "zzz", "toolong"] + ["abc", "hg"] * 3) * 6
-    items = in_process(survey(evolve(WORDS, share=0.2), model=model, **groups), words)
+    items: Any = in_process(survey(evolve(WORDS, share=0.2), model=model, **groups), words)
     if model == "local":  # 30 clients a round: every share is within ½
         assert set(shares(items)) <= {"abc", "hg"} and items.detectable > 0.2
     else:
@@ -89,7 +89,7 @@ def test_every_question_is_answered_in_every_model(model: Any) -> None:
 @pytest.mark.statistical
 def test_local_words_are_found_in_rounds_of_different_clients() -> None:
     words = np.random.default_rng(1).permutation(["abcd", "hg", "abcd", "x"] * 1000).tolist()
-    asked = survey(evolve(WORDS, share=0.2), epsilon=6.0, clients=4000).first()
+    asked: Any = survey(evolve(WORDS, share=0.2), epsilon=6.0, clients=4000).first()
     rounds = []
     while isinstance(asked, SurveyRound):
         server = SurveyServer(asked, simulated=True)
@@ -222,8 +222,7 @@ def test_only_the_first_proper_message_of_a_client_counts(model: Any, block: boo
     assert {reason: count for reason, count in expected.items() if count} == {
         r: c for r, c in server.refused.items() if c
     }
-    noise = {"noise": SimulationNoise(1)} if model == "trusted" else {}
-    found, again = server.close(**noise), clean.close(**({"noise": SimulationNoise(1)} if noise else {}))
+    found, again = (one.close(noise=SimulationNoise(1) if model == "trusted" else None) for one in (server, clean))
     assert isinstance(found, SurveyResult) and isinstance(again, SurveyResult) and found.rows == again.rows
     assert server.receive_all(good) == 0 and server.refused["late"] == 60
     with pytest.raises(RefusedAnswerError, match="late"):
@@ -245,8 +244,7 @@ def test_a_forged_message_moves_a_share_by_no_more_than_stated() -> None:
             server.receive(forged)
         except RefusedAnswerError:
             continue
-        result = server.close()
-        assert isinstance(result, SurveyResult)
+        result: Any = server.close()
         found.append(list(shares(result).values()))
     assert len(found) == math.comb(5, 2)
     spread = np.ptp(np.array(found), axis=0).max()
@@ -366,13 +364,13 @@ def test_cells_and_prefixes_of_words_fit_each_other() -> None:
     for known in (2, 4):
         cells = {}
         for word in ("a", "ab", "abc", "abch", "hg", "h"):
-            digits = WORDS.digits(word)
+            digits: Any = WORDS.digits(word)
             cells[word] = WORDS.code(digits, prefixes)
             assert WORDS.extended(cells[word], prefixes) == digits[:known]
         ones = [p for i in range(WORDS.cells(prefixes)) if (p := WORDS.extended(i, prefixes)) is not None]
         assert len(set(ones)) == len(ones)
         assert WORDS.code(None, prefixes) == WORDS.cells(prefixes) - 1
-        prefixes = tuple(dict.fromkeys(WORDS.digits(w)[:2] for w in cells))
+        prefixes = tuple(dict.fromkeys((WORDS.digits(w) or ())[:2] for w in cells))
     assert WORDS.word((1, 2, 0, 0)) == "ab" and WORDS.extended(WORDS.cells(prefixes) - 1, prefixes) is None
 
 
@@ -382,7 +380,7 @@ def test_a_round_is_read_as_it_was_written_and_nothing_else_is(question: Any) ->
     text = asked.to_json()
     assert SurveyRound.from_json(text) == asked == SurveyRound.from_json(text.encode())
     given = json.loads(text)
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"format": "other"},
         {"kind": "none"},
         {"epsilon": -1},
@@ -393,7 +391,8 @@ def test_a_round_is_read_as_it_was_written_and_nothing_else_is(question: Any) ->
         {"run": "zz"},
         {"prefixes": [[[]]]},
         {"clients": "3"},
-    ):
+    )
+    for change in changes:
         with pytest.raises(InvalidArgumentError):
             SurveyRound.from_json(json.dumps(given | change))
     for junk in ("", "[]", "3", b"\xff", "{" * 10**5):

@@ -757,8 +757,10 @@ def test_bad_terms_are_refused_before_anything_is_sent(network: Any, terms: dict
 def test_a_survey_in_rounds_is_the_same_over_flower(network: Any, model: Any) -> None:
     """Clients of the local model answer one of two rounds, those of the other one both, in sums of two groups."""
     question = ItemQuestion("ab", length=2, share=0.2)
-    groups = {"groups": 2} if model == "aggregated" else {}
-    survey = Survey(question=question, model=model, epsilon=25.0, clients=6, run=b"8 bytes.", confidence=0.5, **groups)
+    groups = 2 if model == "aggregated" else 1
+    survey = Survey(
+        question=question, model=model, epsilon=25.0, clients=6, run=b"8 bytes.", confidence=0.5, groups=groups
+    )
     words = ["ab", "ab", "ab", "b", "b", "toolong"]
 
     def client(i: int) -> SurveyClient:

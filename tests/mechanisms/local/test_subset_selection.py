@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_a_report_is_uniform_among_sets_with_the_truth_and_among_those_without(k
 def test_simulated_and_released_reports_follow_the_law() -> None:
     """Chi-squared tests at 1e-6 each; the planted law, with the odds of another ε, is refuted."""
     mechanism = SubsetSelection(1.0, categories=4, size=2)
-    subsets = list(itertools.combinations(range(4), 2))
+    subsets: list[tuple[int, ...]] = list(itertools.combinations(range(4), 2))
     number = {one: i for i, one in enumerate(subsets)}
     exact = np.array([float(exact_law(mechanism, 3)[one]) for one in subsets])
     persons = np.full(20_000, 3)
@@ -100,8 +101,8 @@ def test_frequencies_are_unbiased_and_have_the_stated_variance() -> None:
 def test_no_other_report_has_a_smaller_total_variance(epsilon: float, k: int) -> None:
     """The sum over all categories' counts, of which one holds the record."""
 
-    def total(one) -> float:
-        return one.variance(respondents=1, frequency=1.0) + (k - 1) * one.variance(respondents=1)
+    def total(one: Any) -> float:
+        return float(one.variance(respondents=1, frequency=1.0) + (k - 1) * one.variance(respondents=1))
 
     best = SubsetSelection(epsilon, categories=k)
     least = min(total(SubsetSelection(epsilon, categories=k, size=d)) for d in range(1, k))
