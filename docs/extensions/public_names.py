@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 PARTS = ("accounting", "mechanisms", "learners", "audits")
-_ROOMS = ("bandits", "lazy", "federated", "divergence", "distribution", "smoothed", "experts", "network")
+_ROOMS = ("analytics", "bandits", "lazy", "federated", "divergence", "distribution", "smoothed", "experts", "network")
 PACKAGES = (*(f"hockeystick.{part}" for part in PARTS), *(f"hockeystick.learners.{room}" for room in _ROOMS))
 """Packages with public names; a name that two of them give belongs to the inner one."""
 FACE = "hockeystick"
