@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from hockeystick._files.release_table import numbers_of
 from hockeystick._files.symbol_tables import Table, read_pieces, table_of
@@ -21,6 +21,8 @@ from hockeystick.accounting.arrays import IntArray
 from hockeystick.accounting.errors import unchained
 from hockeystick.accounting.validate import array
 
+MISSING = "(missing)"
+"""The cell of records without a value, where a column has one."""
 OTHER = "(other)"
 """The last cell of each column."""
 LARGEST = 1_000_000
@@ -39,13 +41,25 @@ class CountedColumn:
     Attributes:
         name: The name of the column.
         cells: The labels of the cells; the last one is ``OTHER``.
-        edges: The ends of the cells of numbers in ascending order, one fewer than labels; empty for texts. A cell holds
-            its lower end, and the last cell of numbers holds both ends.
+        edges: The ends of the cells of numbers in ascending order; empty for texts. A cell holds its lower end, and the
+            last cell of numbers holds both ends.
+        missing: Whether the cell before the last one is that of records without a value.
     """
 
     name: str
     cells: tuple[str, ...] = field(repr=False)
     edges: tuple[float, ...] = field(default=(), repr=False)
+    missing: bool = False
+
+    def with_missing(self) -> CountedColumn:
+        """Returns the column with a cell for records without a value, before the last one.
+
+        Raises:
+            InvalidArgumentError: A cell is called like it.
+        """
+        if MISSING in self.cells:
+            raise InvalidArgumentError("--column", self.name, f"has a value {MISSING}", "leave it out")
+        return evolve(self, cells=(*self.cells[:-1], MISSING, OTHER), missing=True)
 
     @classmethod
     def of(cls, argument: str, text: str) -> CountedColumn:
@@ -94,13 +108,15 @@ class CountedColumn:
     def places(self, texts: Sequence[str]) -> IntArray:
         """Returns the number of the cell of each text, shape (n,)."""
         other = len(self.cells) - 1
+        values = self.cells[: other - self.missing]
         if not self.edges:
-            known = {value: i for i, value in enumerate(self.cells[:-1])}
+            known = {value: i for i, value in enumerate(values)} | ({"": other - 1} if self.missing else {})
             return np.array([known.get(text, other) for text in texts], dtype=np.int64)
         numbers, edges = numbers_of(texts), np.array(self.edges)
         inside = (numbers >= edges[0]) & (numbers <= edges[-1])  # false for what is not a number
-        found = np.minimum(np.searchsorted(edges, numbers, side="right") - 1, other - 1)
-        return np.where(inside, found, other).astype(np.int64)
+        found = np.minimum(np.searchsorted(edges, numbers, side="right") - 1, len(values) - 1)
+        rest = np.where(np.isnan(numbers), other - 1, other) if self.missing else other
+        return np.where(inside, found, rest).astype(np.int64)
 
 
 def _edges(argument: str, text: str, low: Fraction, high: Fraction, step: Fraction) -> tuple[float, ...]:
@@ -115,7 +131,12 @@ def _edges(argument: str, text: str, low: Fraction, high: Fraction, step: Fracti
 
 @unchained()
 def read_cells(
-    argument: str, path: Table, columns: Sequence[CountedColumn], person: str | None = None
+    argument: str,
+    path: Table,
+    columns: Sequence[CountedColumn],
+    person: str | None = None,
+    *,
+    drop: bool = False,
 ) -> tuple[IntArray, list[str] | None]:
     """Returns the cell of each record in the product of the columns, shape (n,), and each record's person.
 
@@ -124,6 +145,7 @@ def read_cells(
         path: The file, or a data frame.
         columns: The columns; the cells of the last one vary fastest.
         person: The column with the record's person; None if each record is a person of its own.
+        drop: Leave records out that have no value in a column; by default they are in its cell for these, or the last.
 
     Raises:
         InvalidArgumentError: The file or a column does not exist, or a line has too many or too few fields.
@@ -131,7 +153,13 @@ def read_cells(
     """
     cells: list[IntArray] = [np.zeros(0, dtype=np.int64)]
     people: list[str] = []
-    for codes, names in _pieces(argument, path, columns, person):
+    read = [column.with_missing() for column in columns] if drop else columns
+    for codes, names in _pieces(argument, path, read, person):
+        if drop:
+            last = np.array([[len(column.cells) - 1] for column in columns])  # where records without a value are
+            whole = (codes != last).all(axis=0)
+            codes = np.minimum(codes[:, whole], last)
+            names = [name for name, kept in zip(names, whole, strict=True) if kept] if person else names
         found = np.zeros(codes.shape[1], dtype=np.int64)
         for column, places in zip(columns, codes, strict=True):
             found = found * len(column.cells) + places

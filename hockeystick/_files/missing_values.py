@@ -13,11 +13,9 @@ from typing import Literal
 
 from attrs import frozen
 
+from hockeystick._files.histogram_table import MISSING as MISSING
 from hockeystick._files.release_table import numbers_of
 from hockeystick.accounting import InvalidArgumentError
-
-MISSING = "(missing)"
-"""The name of the group or cell of rows without a value, under the rule ``category``."""
 
 
 @frozen

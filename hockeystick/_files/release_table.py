@@ -20,13 +20,15 @@ from hockeystick.accounting.errors import unchained
 
 
 @unchained()
-def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArray:
+def read_columns(argument: str, path: Table, columns: Sequence[str], *, missing: float | None = None) -> FloatArray:
     """Returns columns of numbers, shape (n, d), n >= 1; infinite numbers are allowed.
 
     Args:
         argument: The option that names the file, for messages.
         path: The file, or a data frame.
         columns: The names of the columns.
+        missing: The number that a record without one counts as; None refuses such a record, which tells that there is
+            one.
 
     Raises:
         InvalidArgumentError: The file or a column does not exist, there are no records, or a record lacks a number.
@@ -34,8 +36,10 @@ def read_columns(argument: str, path: Table, columns: Sequence[str]) -> FloatArr
     """
     pieces: list[FloatArray] = []
     before, source = 0, table_of(argument, path)
-    for piece in read_pieces(argument, source, tuple(columns), numbers=len(columns)):
+    for piece in read_pieces(argument, source, tuple(columns), numbers=len(columns), missing=missing is not None):
         table = np.array([numbers_of(texts) for texts in piece]).T
+        if missing is not None:
+            table[np.isnan(table)] = missing
         bad = np.flatnonzero(np.isnan(table).any(axis=1))
         if len(bad):
             name = columns[int(np.argmax(np.isnan(table[bad[0]])))]

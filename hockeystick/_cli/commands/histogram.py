@@ -49,6 +49,13 @@ _table = together(
     ),
     option("--most-each E", Count(1), "With --person: the most records of a person that one cell counts. Default: 1."),
     option(
+        "--missing",
+        click.Choice(("other", "category", "drop")),
+        "What a record without a value in a column counts as: other (the last cell), category (a cell of its own, "
+        "(missing), which also has values that are no numbers), or drop (it is left out).",
+        default="other",
+    ),
+    option(
         "--adjacency",
         click.Choice(_RELATIONS),
         "The change of the data that is protected.",
@@ -127,7 +134,7 @@ def _plan(given: Given, adjacency: Any) -> Histogram:
         adjacency=adjacency,
         most_cells=given["most_cells"] or 1,
         most_each=given["most_each"] or 1,
-        **picked(given, "epsilon", "delta", "person"),
+        **picked(given, "epsilon", "delta", "person", "missing"),
     )
 
 

@@ -128,6 +128,12 @@ _release = together(
     ),
     option("--replay N", Count(1), "Apply the measurements N more times; this has no error bound."),
     flag("--vacuous", "Release even if the error bound is vacuous."),
+    option(
+        "--missing RULE",
+        click.STRING,
+        "The number that a record without one counts as, or refuse (an error, which tells that there is such a "
+        "record). Default: refuse. With --marginals such a record is counted in (other).",
+    ),
 )
 _mode = together(
     plan_option("Compute the guarantee and the error bound only; read no records."),
@@ -201,8 +207,8 @@ def _planned(given: Given) -> tuple[dict[str, Any], None, None]:
         return marginal_release.plan_content(_marginals(given).plan(given["records"])), None, None
     plan, others = _plan(given, given["records"])
     if isinstance(plan, cell_release.CellPlan):
-        return cell_release.plan_content(plan) | others, None, None
-    return run_release.plan_content(plan, _question(given)) | others, None, None
+        return cell_release.plan_content(plan, missing=_missing(given)) | others, None, None
+    return run_release.plan_content(plan, _question(given), missing=_missing(given)) | others, None, None
 
 
 def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, Any]:
@@ -215,7 +221,8 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
     seed = (given["seed"] or 0) if given["simulate"] else None
     if given["marginals"] is not None:
         return _marginals_ran(given, progress, seed, ledger)
-    table = read_columns("--data", given["data"], given["column"])
+    missing = _missing(given)
+    table = read_columns("--data", given["data"], given["column"], missing=missing)
     progress("calibrating")
     plan, others = _plan(given, len(table))
 
@@ -224,10 +231,25 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
 
     if isinstance(plan, cell_release.CellPlan):
         cells = plan.release(table[:, 0], seed=seed, ledger=ledger)
-        return cell_release.release_content(cells, seed=seed, data=given["data"]) | others, cells, table
+        content = cell_release.release_content(cells, seed=seed, data=given["data"], missing=missing)
+        return content | others, cells, table
     found = run_release.released(plan, table, seed=seed, ledger=ledger, progress=rounds)
-    content = run_release.release_content(found, _question(given), seed=seed, data=given["data"])
+    content = run_release.release_content(found, _question(given), seed=seed, data=given["data"], missing=missing)
     return content | others, found, table
+
+
+def _missing(given: Given) -> float | None:
+    """Returns the number that a record without one counts as; None if such a record is refused."""
+    from hockeystick._files.missing_values import MissingRule
+    from hockeystick.accounting import InvalidArgumentError
+
+    rule = MissingRule.of("--missing", given["missing"] or "refuse")
+    if rule.kind in ("drop", "category"):
+        reason = "leaves records out, but their number is public"
+        raise InvalidArgumentError(
+            "--missing", given["missing"], reason, "give the number that a missing one counts as"
+        )
+    return rule.value if rule.kind == "value" else None
 
 
 def _marginals_ran(
@@ -388,6 +410,7 @@ def _check(given: Given) -> None:
 
 
 def _check_marginals(given: Given) -> None:
+    refuse(given, "is a category with --marginals: leave it out", "missing")
     columns = len(given["column"])
     if given["marginals"] > columns:
         raise click.UsageError(f"--marginals {given['marginals']} of {columns} --column: give more columns")

@@ -21,6 +21,7 @@ from hockeystick.mechanisms.counts.edges import count_cells
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
 
 _REFUSED = "every record has a number in the column; the error for other records must not be published"
+_COUNTED = "a record without a number counts as {:.15g}, which was chosen without looking at the records"
 _NUMBERS = tuple(2**power for power in range(4, 11))  # of cells that are compared where none is given
 _OVERVIEW, _DRAWN = 9, 200
 
@@ -170,13 +171,24 @@ class ReleasedCells:
         return np.asarray(self.of.starts[cells])[:, None]
 
 
-def plan_content(plan: CellPlan) -> dict[str, Any]:
-    """Returns the entries of a plan: its guarantee, the bound on its error, and all candidates."""
+def plan_content(plan: CellPlan, *, missing: float | None = None) -> dict[str, Any]:
+    """Returns the entries of a plan: its guarantee, the bound on its error, and all candidates.
+
+    Args:
+        plan: The plan.
+        missing: The number that a record without one counts as; None if such a record is refused.
+    """
     question, mechanism = plan.question, plan.choice.mechanism
     given = {"epsilon": question.epsilon, "delta": question.delta}
     return {
-        **certified_content(plan.guarantee(), "cell-counts", **given, further=(_REFUSED,)),
+        **certified_content(
+            plan.guarantee(),
+            "cell-counts",
+            **given,
+            further=(_REFUSED if missing is None else _COUNTED.format(missing),),
+        ),
         "records": plan.records,
+        "missing": missing,
         "queries": question.queries,
         "columns": [
             {
@@ -199,11 +211,13 @@ def plan_content(plan: CellPlan) -> dict[str, Any]:
     }
 
 
-def release_content(found: ReleasedCells, *, seed: int | None, data: str) -> dict[str, Any]:
+def release_content(
+    found: ReleasedCells, *, seed: int | None, data: str, missing: float | None = None
+) -> dict[str, Any]:
     """Returns the entries of a release: the plan, and the published noisy sums, from which all answers follow."""
     plan, shares = found.of, found.shares()
     some = np.unique(np.linspace(0, plan.cells - 1, _OVERVIEW + 2)[1:-1].astype(np.int64))
-    return plan_content(plan) | {
+    return plan_content(plan, missing=missing) | {
         **drawn_from(data, seed),
         "published": {"noisy_sums": found.output},
         "overview": [

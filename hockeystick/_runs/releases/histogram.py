@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from attrs import frozen
@@ -17,6 +17,8 @@ from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, In
 from hockeystick.accounting.arrays import IntArray
 from hockeystick.mechanisms import BoundedHistogram, DiscreteLaplace
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
+
+Missing = Literal["other", "category", "drop"]
 
 _FAILURE = 0.05  # of the stated error
 
@@ -31,6 +33,8 @@ class Histogram:
         person: The column with a record's person; None if each record is a person of its own.
         adjacency: The neighbouring relation.
         mechanism: The noise.
+        missing: What a record without a value counts as: "other" (the last cell), "category" (a cell of its own) or
+            "drop" (it is left out).
     """
 
     columns: tuple[CountedColumn, ...]
@@ -38,6 +42,7 @@ class Histogram:
     person: str | None
     adjacency: Adjacency
     mechanism: DiscreteLaplace
+    missing: Missing = "other"
 
     @classmethod
     def calibrated(
@@ -50,6 +55,7 @@ class Histogram:
         person: str | None = None,
         most_cells: int = 1,
         most_each: int = 1,
+        missing: Missing = "other",
     ) -> Histogram:
         """Returns the histogram with the least noise that is (``epsilon``, ``delta``)-DP.
 
@@ -60,10 +66,13 @@ class Histogram:
             person: The column with a record's person.
             most_cells: The most cells in which a person is counted; the first ones in the table are.
             most_each: The most records of a person that are counted in one cell.
+            missing: The rule for records without a value.
 
         Raises:
             InvalidArgumentError: A name occurs twice, there are too many cells, or the target is not a valid one.
         """
+        if missing == "category":
+            columns = [column.with_missing() for column in columns]
         names = [column.name for column in columns] + ([person] if person else [])
         if len(set(names)) < len(names):
             raise InvalidArgumentError("--column", names, "names a column twice", "give different columns")
@@ -73,7 +82,7 @@ class Histogram:
         counts = BoundedHistogram(cells, most_partitions=min(most_cells, cells), most_each=most_each)
         moved = int(counts.stability(adjacency)["records", "l1"])
         mechanism = DiscreteLaplace.calibrated(epsilon=epsilon, delta=delta, sensitivity=moved)
-        return cls(tuple(columns), counts, person, adjacency, mechanism)
+        return cls(tuple(columns), counts, person, adjacency, mechanism, missing)
 
     def graph(self) -> AccountantGraph:
         """Returns the graph of the release: the exact counts, and the noisy ones that are published."""
@@ -97,7 +106,7 @@ class Histogram:
         Raises:
             InvalidArgumentError: The table cannot be read; see ``read_cells``.
         """
-        cells, people = read_cells("--data", data, self.columns, self.person)
+        cells, people = read_cells("--data", data, self.columns, self.person, drop=self.missing == "drop")
         if people is None:
             return np.bincount(cells, minlength=self.counts.partitions).astype(np.int64)
         return self.counts(people, cells)
@@ -121,6 +130,7 @@ def plan_content(plan: Histogram, *, epsilon: float, delta: float) -> dict[str, 
     return {
         **certified_content(plan.graph().guarantee(), "histogram", epsilon=epsilon, delta=delta),
         "columns": [{"name": column.name, "cells": column.cells} for column in plan.columns],
+        "missing": plan.missing,
         "person": plan.person,
         "most_cells": None if plan.person is None else plan.counts.most_partitions,
         "most_each": None if plan.person is None else plan.counts.most_each,

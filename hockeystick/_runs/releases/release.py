@@ -21,6 +21,7 @@ from hockeystick.learners.smoothed.queries.smooth_mwem import Output, Progress
 from hockeystick.mechanisms.randomness.noise import Noise, ReleaseNoise, SimulationNoise
 
 _REFUSED = "every record has a number in each column; the error for other records must not be published"
+_COUNTED = "a record without a number counts as {:.15g}, which was chosen without looking at the records"
 _DRAWN = 400  # queries in a plot
 
 
@@ -51,14 +52,25 @@ class Question:
         return QueryRelease.calibrated(columns, records=records, **asdict(self))
 
 
-def plan_content(plan: QueryRelease, question: Question) -> dict[str, Any]:
-    """Returns the entries of a plan: its guarantee, and the bound on the error of its answers."""
+def plan_content(plan: QueryRelease, question: Question, *, missing: float | None = None) -> dict[str, Any]:
+    """Returns the entries of a plan: its guarantee, and the bound on the error of its answers.
+
+    Args:
+        plan, question: The plan, and what it was made from.
+        missing: The number that a record without one counts as; None if such a record is refused.
+    """
     learner, bound = plan.learner, plan.error_bound()
     given = {"epsilon": question.epsilon, "delta": question.delta}
     parts = None if bound is None else {name: getattr(bound, name) for name in _PARTS}
     return {
-        **certified_content(plan.guarantee(), "query-release", **given, further=(_REFUSED,)),
+        **certified_content(
+            plan.guarantee(),
+            "query-release",
+            **given,
+            further=(_REFUSED if missing is None else _COUNTED.format(missing),),
+        ),
         "records": plan.records,
+        "missing": missing,
         "queries": question.queries,
         "columns": [_column(one) for one in plan.columns],
         "sigma": question.sigma,
@@ -112,11 +124,13 @@ def released(
     return plan.release(table, noise=noise, progress=progress, **charging(ledger, "release"))
 
 
-def release_content(found: ReleasedQueries, question: Question, *, seed: int | None, data: str) -> dict[str, Any]:
+def release_content(
+    found: ReleasedQueries, question: Question, *, seed: int | None, data: str, missing: float | None = None
+) -> dict[str, Any]:
     """Returns the entries of a release: the plan, and the published transcript, from which all answers follow."""
     transcript, measured = found.law.transcripts, found.measured()
     chosen = transcript.queries[0]
-    return plan_content(found.of, question) | {
+    return plan_content(found.of, question, missing=missing) | {
         **drawn_from(data, seed),
         "measured_error": measured.error,
         "measured_error_on_cover": measured.cover,

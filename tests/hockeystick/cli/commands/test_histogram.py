@@ -223,3 +223,35 @@ def test_the_report_says_what_is_protected(table: str) -> None:
     assert "one person (column 'who'), add-or-remove-one" in words and "the first 1 in the table" in words
     shown = " ".join(run("--data", table, "--column", "age=0:150:1", "--epsilon", "1", "--simulate").stdout.split())
     assert "Noisy counts of the first 100 of 151 cells" in shown and "one record, add-or-remove-one" in shown
+
+
+@pytest.mark.parametrize("rule", ["other", "category", "drop"])
+def test_records_without_a_value_follow_the_rule(rule: Any, tmp_path: Path) -> None:
+    """Of six records one has no age, one has a text for an age, and one has no region."""
+    path = tmp_path / "T.csv"
+    path.write_text("id,age,region\na,1,north\nb,,north\nc,old,north\nd,7,\ne,12,mars\nf,7,north\n")
+    plan = Histogram.calibrated(
+        [CountedColumn.of("--column", text) for text in ("age=0:10:5", "region=north,south")],
+        epsilon=1.0,
+        delta=0.0,
+        adjacency=ADD,
+        missing=rule,
+    )
+    counts = {cell: count for cell, count in zip(plan.cells(), plan.exact(str(path)).tolist(), strict=True) if count}
+    low, high = "[0, 5)", "[5, 10]"
+    expected = {(low, "north"): 1, (high, "north"): 1, (OTHER, OTHER): 1}
+    if rule == "category":
+        assert counts == expected | {("(missing)", "north"): 2, (high, "(missing)"): 1}
+    elif rule == "drop":
+        assert counts == expected
+    else:
+        assert counts == expected | {(OTHER, "north"): 2, (high, OTHER): 1}
+    person = evolve(plan, person="id", counts=BoundedHistogram(plan.counts.partitions, most_partitions=1))
+    assert person.exact(str(path)).tolist() == plan.exact(str(path)).tolist()
+
+
+def test_a_cell_for_missing_values_is_in_the_result_and_can_not_be_there_twice(table: str) -> None:
+    words = ["--plan", "--epsilon", "1", "--missing", "category"]
+    found = result_of(*words, "--column", "region=north,south")
+    assert found["columns"][0]["cells"] == ["north", "south", "(missing)", OTHER] and found["missing"] == "category"
+    assert_refused(run(*words, "--column", "region=north,(missing)"), "(missing)")

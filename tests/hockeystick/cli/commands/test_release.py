@@ -343,3 +343,18 @@ def test_marginals_and_queries_are_not_mixed(options: list[str]) -> None:
 def test_cells_that_are_none_are_refused(cells, people: str) -> None:
     with pytest.raises(InvalidArgumentError):
         hs.release_marginals(people, {"age": cells}, marginals=1, epsilon=1.0)
+
+
+def test_a_record_without_a_number_counts_as_the_stated_one_or_is_refused(tmp_path: Path) -> None:
+    file, full = tmp_path / "T.csv", tmp_path / "F.csv"
+    file.write_text("id,age\n" + "\n".join(["a,10", "b,", "c,old", "d,nan", "e,30"] * 40))
+    full.write_text("age\n" + "\n".join(["10", "50", "50", "50", "30"] * 40))
+    words = ["--column", "age", "--low", 0, "--high", 100, "--cells", 10, "--epsilon", 5, "--simulate", "--seed", 3]
+    found = result_of("--data", file, *words, "--missing", 50)
+    other = result_of("--data", full, *words)
+    assert found["published"] == other["published"] and found["records"] == 200 and found["missing"] == 50.0
+    assert any("counts as 50" in sentence for sentence in found["assumptions"])
+    assert other["missing"] is None and any("must not be published" in one for one in other["assumptions"])
+    assert_refused(run("--data", file, *words), "record")
+    for rule in ("drop", "category", "often"):
+        assert_refused(run("--data", file, *words, "--missing", rule), "--missing")
