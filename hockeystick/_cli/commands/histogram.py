@@ -52,7 +52,7 @@ _table = together(
         "--missing",
         click.Choice(("other", "category", "drop")),
         "What a record without a value in a column counts as: other (the last cell), category (a cell of its own, "
-        "(missing), which also has values that are no numbers), or drop (it is left out).",
+        "(missing), which also has texts in place of numbers), or drop (it is left out).",
         default="other",
     ),
     option(
