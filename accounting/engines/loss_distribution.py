@@ -54,7 +54,7 @@ class Points:
         return self.known[place]
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # a curve needs both directions, each for small and for large δ
 def _law(event: PrivacyEvent, upper: bool, large: bool, coarser: int) -> Law:
     return Law(event, grid(event, upper, large=large, coarser=coarser), upper)
 

@@ -222,7 +222,6 @@ def test_each_method_exists_or_is_refused_with_its_reason(name: str, learners: d
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-@pytest.mark.every(3)
 def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any]) -> None:
     """For one person and for two; the event is the graph's; a group may leave more unused."""
     learner, delta, view = learners[name], 0.0 if name in PURE else 1e-6, DEPLOYED[name].view
@@ -235,7 +234,7 @@ def test_targets_are_met_and_nearly_used_up(name: str, learners: dict[str, Any])
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
-@pytest.mark.every(3)
+@pytest.mark.every(3, 1)
 def test_group_targets_are_met(name: str) -> None:
     row, delta = DEPLOYED[name], 0.0 if name in PURE else 1e-6
     learner = row.build(group=2)

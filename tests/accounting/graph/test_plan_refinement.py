@@ -97,7 +97,6 @@ NOT_DOMINATED = [
 
 
 @pytest.mark.parametrize(("envelope", "event"), DOMINATED)
-@pytest.mark.every(3)
 def test_a_dominated_event_costs_no_more_in_any_curve(envelope, event):
     assert dominates(envelope, event)
     for distance in (1.0, 2.0, 3.0):

@@ -56,7 +56,6 @@ def exact(law: PrivacyLossDistribution, at: float) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("name", READ)
-@pytest.mark.every(3)
 def test_a_read_distribution_has_at_least_the_exact_delta_of_its_masses(name: str) -> None:
     event = c.from_pld(READ[name])
     for at in EPSILONS:

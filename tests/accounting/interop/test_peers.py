@@ -136,7 +136,6 @@ def test_epsilons_agree_with_the_peers_tests(row):
 
 
 @pytest.mark.parametrize("row", rows("delta"))
-@pytest.mark.every(3)
 def test_deltas_agree_with_the_peers_tests(row):
     event = ours(row)
     for at, theirs in row["delta"]:

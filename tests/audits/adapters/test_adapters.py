@@ -91,7 +91,6 @@ def test_opendp_coordinates_are_runs_where_the_caller_says_so() -> None:
     ],
     ids=["pure", "distance", "integer", "bool", "zcdp", "zcdp at 2", "approximate zcdp", "fixed delta", "profile"],
 )
-@pytest.mark.every(3)
 def test_opendp_claims_are_the_maps(measurement, distance, epsilon, delta) -> None:
     if isinstance(epsilon, accounting.PrivacyEvent):
         epsilon = accounting.epsilon(epsilon, delta).upper

@@ -121,6 +121,7 @@ def adversary(
         (0.7, 0.25, ((0.7, 0.25), (0.0, 0.55), (1.5, 0.25))),
     ],
 )
+@pytest.mark.every(3)
 def test_no_choice_of_plans_refutes_a_true_claim_more_often_than_stated(
     epsilon: float, delta: float, points: tuple[tuple[float, float], ...], alpha: float
 ) -> None:

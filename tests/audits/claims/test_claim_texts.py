@@ -22,7 +22,6 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("text", "claim"), WORDS)
-@pytest.mark.every(3)
 def test_words_are_the_constructors(text: str, claim: Claim) -> None:
     assert read_claim(text) == claim
 

@@ -417,6 +417,7 @@ def stopped(target: Any, calls: int, file: Any) -> None:
 
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.75, 0.98])
 @pytest.mark.parametrize("target", [silent_at_zero, count])
+@pytest.mark.every(3)
 def test_an_interrupted_search_goes_on_and_finds_the_same(target: Batch, share: float, tmp_path: Any) -> None:
     file = tmp_path / "search.db"
     expected, first = whole(target)
@@ -580,6 +581,7 @@ def whole_audit() -> tuple[SearchedAudit, int]:
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.85, 0.9, 0.95, 0.99])
+@pytest.mark.every(3)
 def test_an_interrupted_searched_audit_goes_on(share: float, tmp_path: Any) -> None:
     """In the search, in the first audit and in the second: every verdict is what it would have been."""
     file = tmp_path / "search.db"

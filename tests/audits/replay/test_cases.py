@@ -364,7 +364,6 @@ def test_correct_algorithms_agree_on_twenty_paths_in_both_orders(case: Case) -> 
 
 
 @pytest.mark.parametrize("case", UNFOLLOWED, ids=case_name)
-@pytest.mark.every(3)
 def test_correct_algorithms_that_are_not_followed_are_not_convicted(case: Case) -> None:
     found = of(case)
 

@@ -86,7 +86,6 @@ def test_f15_noisy_counts_are_the_convolution_of_two_losses() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace", "pair", "counts"])
-@pytest.mark.every(2)
 def test_f15_accountants_are_ordered(kind: str) -> None:
     """Renyi above the profile, and the profile not below the exact number."""
     if kind == "counts":

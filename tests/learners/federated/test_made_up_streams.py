@@ -50,7 +50,6 @@ def off(observed: float, expected: float, count: int, false_alarm: float = 1e-9)
 
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda s: type(s).__name__)
 @given(block=st.integers(1, 12), seed=st.integers(0, 2**32))
-@pytest.mark.every(3)
 def test_cutting_changes_nothing(stream: FederatedStream, block: int, seed: int) -> None:
     whole = stream.losses(rng(seed))
     parts = list(stream.blocks(rng(seed), block=block))

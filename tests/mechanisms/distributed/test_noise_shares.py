@@ -146,6 +146,7 @@ def test_the_mechanism_satisfies_the_contract(shares: NoiseShares) -> None:
 
 
 @pytest.mark.parametrize("shares", SHARES, ids=str)
+@pytest.mark.every(3)
 def test_audits_do_not_refute_them(shares: NoiseShares) -> None:
     claim = Claim.curve(shares.event(), 1e-3)
     verdict = audit(shares, claim=claim, samples=60_000, rng=1605, confidence=CONFIDENCE)

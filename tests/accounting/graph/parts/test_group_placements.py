@@ -384,7 +384,6 @@ MERGING = [
 
 
 @pytest.mark.parametrize("event", MERGING, ids=str)
-@pytest.mark.every(3)
 def test_one_access_at_a_sum_costs_what_two_accesses_do(event):
     assert event.superadditive
     for s, t in ((1, 1), (1, 2)):

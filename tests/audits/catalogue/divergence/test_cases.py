@@ -143,7 +143,6 @@ def expected_bound(mu: float, delta: float, trials: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("target", EXPECTED)
-@pytest.mark.every(2)
 def test_the_table_of_expected_bounds(target: tuple[float, float]) -> None:
     for power, printed in zip((4, 5, 6, 7), EXPECTED[target], strict=True):
         found = expected_bound(mu_of(*target), target[1], 10**power)[1]

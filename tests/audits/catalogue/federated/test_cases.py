@@ -172,7 +172,6 @@ def test_without_a_defect_answers_are_those_of_the_learner() -> None:
 
 
 @pytest.mark.parametrize("name", ["root", "secret-order", "right-child", "colluding-clients", "trusted-server"])
-@pytest.mark.every(2)
 def test_ratios_follow_their_law(name: str) -> None:
     """The mean of exp(-ratio) is 1 under the first world, and that of exp(ratio) under the second.
 

@@ -72,7 +72,6 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.every(2)
 def test_sparse_vector_follows_its_law(form: SparseVectorForm) -> None:
     answers, law = form.law(QUERIES)
     assert law.sum() == pytest.approx(1.0, abs=1e-12) and law.min() >= 0
@@ -178,7 +177,6 @@ def test_compared_numbers_against_densities_on_a_grid() -> None:
         SideBySide(forms=(lyu_form(3, 1.0, halts_after=2), lyu_form(4, 1.0, halts_after=2))),
     ],
 )
-@pytest.mark.every(3)
 def test_likelihood_ratios_are_some_and_stay_within_the_largest_losses(form: Any) -> None:
     """The mean of Q/P under P is 1, as is that of P/Q under Q. No loss exceeds the stated one; some come near."""
     pair = [np.array(d) for d in HALF_HALF]

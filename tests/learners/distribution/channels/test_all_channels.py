@@ -118,7 +118,6 @@ def test_events_are_those_of_the_mechanisms() -> None:
 
 
 @pytest.mark.parametrize("build", LEVELLED)
-@pytest.mark.every(2)
 def test_an_exchange_stands_outside_of_the_composition(build: Build) -> None:
     plain, mixed = build(finite()), build(finite(), resample=True)
     assert mixed.event() == accounting.InputMix(0.01, plain.event())

@@ -98,7 +98,6 @@ def transcript(
     [{}, {"variant": "dartboard"}, {"normaliser": "paper"}, {"normaliser": 0.1}, {"draw_budget": 2}],
     ids=str,
 )
-@pytest.mark.every(2)
 def test_rounds_one_by_one_follow_the_law(changed):
     """Chi-square against every branch, false alarm 1e-6; with the same noise, saving and resuming changes nothing."""
     given, noise = learner(**changed), SimulationNoise(np.random.default_rng(17))

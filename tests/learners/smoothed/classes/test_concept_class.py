@@ -50,7 +50,6 @@ def rows_of(labels: Any) -> set[tuple[bool, ...]]:
 @pytest.mark.parametrize("concepts", CLASSES, ids=repr)
 @settings(max_examples=15)
 @given(data=st.data())
-@pytest.mark.every(2)
 def test_labelings_witnesses_and_gaps_are_those_of_all_predicates(concepts: ConceptClass, data: st.DataObject) -> None:
     points, (first, second) = data.draw(weighted_points(concepts.dimension))
     truth = plain(concepts, everything(concepts), points)
@@ -94,7 +93,6 @@ def formula(concepts: ConceptClass, epsilon: float) -> int:
 @pytest.mark.parametrize("concepts", CLASSES, ids=repr)
 @settings(max_examples=15)
 @given(data=st.data())
-@pytest.mark.every(2)
 def test_covers_cover_and_brackets_bracket_under_any_measure(concepts: ConceptClass, data: st.DataObject) -> None:
     measure = data.draw(grid_measures(concepts.dimension))
     scale = data.draw(st.sampled_from([1.0, 0.7, 0.5, 0.3, 0.15] + [0.05, 0.011] * (concepts.dimension == 1)))

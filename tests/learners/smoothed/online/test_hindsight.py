@@ -29,7 +29,6 @@ CLASSES: list[ConceptClass] = [
 @settings(max_examples=15, deadline=None)
 @pytest.mark.parametrize("concepts", CLASSES, ids=lambda c: f"{type(c).__name__}{c.dimension}")
 @given(st.integers(1, 9), st.integers(0, 10**6))
-@pytest.mark.every(3)
 def test_least_errors_are_those_of_the_best_labelling(concepts: ConceptClass, rounds: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     points = rng.integers(0, 4, (3, rounds, concepts.dimension)).astype(float)  # ties are common

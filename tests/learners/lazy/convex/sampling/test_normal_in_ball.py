@@ -134,7 +134,6 @@ def test_an_envelope_from_the_middle_of_cells_is_never_drawn_from(name: str, mon
 
 
 @pytest.mark.parametrize("name", LAWS)
-@pytest.mark.every(2)
 def test_cells_cover_the_half_disc(name: str) -> None:
     """Every point of it is in a cell with weight, whose odds per size exceed the density by 1e-9 at least."""
     law, (_, radius, *_) = density(*LAWS[name]), LAWS[name]

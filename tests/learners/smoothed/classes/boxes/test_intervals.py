@@ -62,7 +62,6 @@ def difference(measure: BaseMeasure, first: FloatArray, second: FloatArray) -> F
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 @settings(max_examples=30)
 @given(gamma=st.floats(0.004, 1.0), seed=st.integers(0, 10**6))
-@pytest.mark.every(2)
 def test_covers_reach_everything_within_gamma(measure: BaseMeasure, gamma: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     ends = np.sort(measure.quantile(0, rng.uniform(size=(50, 2))), axis=1)

@@ -185,7 +185,6 @@ def test_a_slab_of_half_the_width_does_not_bracket():
 
 
 @pytest.mark.parametrize("kind", ["whole", "floats", "line", "weighted"])
-@pytest.mark.every(2)
 def test_brackets_of_a_finite_measure(kind):
     """Sandwiched exactly on the support, also where edges meet points; masses summed exactly."""
     rng, epsilon = np.random.default_rng(7), 0.12
