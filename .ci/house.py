@@ -27,12 +27,12 @@ import grimp
 import networkx as nx
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick")
+PARTS = ("accounting", "mechanisms", "learners", "audits", "hockeystick", "hockeystick_verify")
 MODULES = 15  # of one folder
 FUNCTION = 80  # lines of one function, without its docstring
 NEAR = 3  # lines from a factor to the comment that gives its reason
 UNEXPLAINED = 0  # factors of the product that may be without one
-LINES = {"code": 88_500, "product": 150_000, "tests": 116_000, "benchmarks": 19_000}
+LINES = {"code": 91_500, "product": 155_000, "tests": 118_000, "benchmarks": 19_000}
 WITHOUT_EXAMPLE = 0  # public names whose docstring has neither an example nor a word of where there is one
 QUESTION = re.compile(r"(What|How|Who|Whose|Where|Which) ")  # "Whether" is how the docstring of a bool begins
 INDIRECT = re.compile(r"(What|How|Who|Whose|Where|Which|Why|When|Whether) ")
@@ -263,7 +263,7 @@ def code_lines(root: Path = ROOT) -> int:
 
 def arrows() -> nx.DiGraph:
     """Which module imports which, in functions and for type checkers too."""
-    graph = grimp.build_graph("hockeystick", cache_dir=None)
+    graph = grimp.build_graph("hockeystick", "hockeystick_verify", cache_dir=None)
     return nx.DiGraph((one, other) for one in graph.modules for other in graph.find_modules_directly_imported_by(one))
 
 

@@ -14,11 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("accounting", "mechanisms", "learners", "audits")
+BESIDE = "hockeystick_verify"
 
 
 def expected() -> set[str]:
-    """The names of all that belongs to the package: its own folder, and the four parts in it."""
-    own = [path for path in (ROOT / "hockeystick").iterdir() if path.name not in PARTS]
+    """The names of all that belongs to the packages: the main one's folder with the four parts, and the checker."""
+    own = [*(path for path in (ROOT / "hockeystick").iterdir() if path.name not in PARTS), ROOT / BESIDE]
     files = [file for path in own for file in ([path] if path.is_file() else path.rglob("*"))]
     names = {file.relative_to(ROOT).as_posix() for file in files if file.is_file()}
     for part in PARTS:
@@ -30,7 +31,7 @@ def expected() -> set[str]:
 def main() -> int:
     """Compares, and prints what differs."""
     with zipfile.ZipFile(sys.argv[1]) as wheel:
-        held = {name for name in wheel.namelist() if name.startswith("hockeystick/")}
+        held = {name for name in wheel.namelist() if name.startswith(("hockeystick/", f"{BESIDE}/"))}
     wanted = expected()
     for title, names in (("missing", wanted - held), ("too many", held - wanted)):
         if names:

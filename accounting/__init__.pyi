@@ -114,6 +114,7 @@ from .events.sampling.truncated_poisson import TruncatedPoissonSampled as Trunca
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledNull as TruncatedPoissonSampledNull
 from .events.sampling.truncated_poisson import TruncatedPoissonSampledReplace as TruncatedPoissonSampledReplace
 from .graph.accountant_graph import AccountantGraph as AccountantGraph
+from .graph.certificate import Certificate as Certificate
 from .graph.guarantee import Guarantee as Guarantee
 from .graph.parts.charges import Charge as Charge
 from .graph.parts.charges import Contribution as Contribution

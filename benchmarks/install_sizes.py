@@ -33,6 +33,7 @@ PURPOSE = {
     "sql": "audits of queries on DuckDB",
     "postgres": "ledgers in PostgreSQL",
     "secure-sum": "sums of clients' numbers that the server does not see",
+    "verify": "certificates checked in ball arithmetic, and signed",
     "federated": "learners on Flower",
     "opacus": "trainings by Opacus; brings torch",
     "jax": "trainings by jax-privacy; brings jax",

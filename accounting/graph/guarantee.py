@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import field, frozen
@@ -18,6 +19,7 @@ from hockeystick.accounting.events import event_json
 from hockeystick.accounting.events.basic.composition import Parallel, compose
 from hockeystick.accounting.events.basic.event import NO_EVENT, PrivacyEvent
 from hockeystick.accounting.files.reading import UnreadableFileError, json_value
+from hockeystick.accounting.graph.certificate import NOT_COVERED, Certificate, certificate_of
 from hockeystick.accounting.graph.drawing.curves import plot_event
 from hockeystick.accounting.graph.parts.charges import EVERYTHING, Charge, Contribution, Move
 from hockeystick.accounting.numerics import rounded_text
@@ -33,6 +35,9 @@ class Guaranteeing(Protocol):
 
     def guarantee(self, *, group: int = 1, view: str | None = None, under: Adjacency | None = None) -> Guarantee:
         """Returns its guarantee."""
+
+    def to_json(self) -> str:
+        """Returns the graph as JSON text."""
 
 
 @guessing_attributes
@@ -156,6 +161,36 @@ class Guarantee:
           'ε at δ = 1e-05'
         """
         return plot_event(self.event, kind, delta=delta, points=points, ax=ax)
+
+    def certificate(
+        self,
+        delta: float = 1e-6,
+        *,
+        privacy_unit: str,
+        subject: Mapping[str, str] | None = None,
+        not_covered: Iterable[str] = NOT_COVERED,
+        exact: bool = False,
+    ) -> Certificate:
+        """Returns the certificate of the guarantee: a file that anyone can check, by ``hockeystick verify``.
+
+        It holds the graph, the relation, the unit of privacy, the assumptions, and ε at ``delta`` and at nine other δ.
+
+        Args:
+          delta: of the headline, in [0, 1).
+          privacy_unit: whose data one record is, in words: "one row", "all rows of one person".
+          subject: any of title, description, data_digest, code_digest and parameters_digest.
+          not_covered: the limits of the certificate, one sentence each.
+          exact: write each ε with all digits; by default it is rounded up to five, which are checked faster.
+
+        Raises:
+          GraphError: the guarantee is not that of a whole graph, or the graph has no canonical form.
+          InvalidArgumentError: an argument outside its domain, or no finite ε at ``delta``.
+
+        See ``Certificate`` for an example.
+        """
+        return certificate_of(
+            self, delta, privacy_unit=privacy_unit, subject=subject, not_covered=not_covered, exact=exact
+        )
 
     def to_json(self) -> str:
         """Returns the guarantee as JSON text."""

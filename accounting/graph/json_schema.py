@@ -1,4 +1,4 @@
-"""JSON Schema (draft 2020-12) of the files that graphs and guarantees are written to.
+"""JSON Schema (draft 2020-12) of the files that graphs and guarantees are written to, and of certificates.
 
 The schema is generated from the event classes. It describes the fields and their types; their domains (a probability, a
 positive scale) are checked on loading. The files in ``hockeystick/schemas`` are the output of this module:
@@ -18,7 +18,7 @@ import attrs
 from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.events.basic.event import PrivacyEvent
 from hockeystick.accounting.events.event_json import EVENTS
-from hockeystick.accounting.graph import graph_json, guarantee
+from hockeystick.accounting.graph import certificate, graph_json, guarantee
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _COUNT = {"type": "integer", "minimum": 1}
@@ -75,6 +75,41 @@ def guarantee_schema() -> dict[str, Any]:
         moves={"type": "array", "items": move},
     )
     return {"$schema": _DRAFT, "title": "hockeystick guarantee", **top, "$defs": {"event": _events()}}
+
+
+def certificate_schema() -> dict[str, Any]:
+    """Returns the schema of ``Certificate.to_json``."""
+    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
+    epsilon = {"anyOf": [{"type": "number", "minimum": 0}, {"const": "inf"}]}
+    point = _object(
+        epsilon=epsilon,
+        delta={"type": "number", "minimum": 0, "maximum": 1},
+        lower={"type": ["number", "null"]},
+        method=text,
+    )
+    graph = graph_schema()
+    del graph["$schema"], graph["title"], graph["$defs"]
+    top = _object(
+        schema={"const": certificate.SCHEMA},
+        id=text,
+        created=text,
+        software=_object(name=text, version=text, source_digest=text),
+        subject=_object(**dict.fromkeys(certificate.SUBJECT, text), optional=list(certificate.SUBJECT)),
+        relation=_ADJACENCY,
+        privacy_unit=_NAME,
+        group=_COUNT,
+        view={"type": ["string", "null"]},
+        threat_model=text,
+        graph=graph,
+        curve={"type": "array", "items": point, "minItems": 1},
+        headline={"type": "integer", "minimum": 0},
+        assumptions=texts,
+        not_covered=texts,
+        extensions={"type": "object"},
+        digest={"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+        optional=["subject", "extensions"],
+    )
+    return {"$schema": _DRAFT, "title": "hockeystick certificate", **top, "$defs": {"event": _events()}}
 
 
 def _events() -> dict[str, Any]:
@@ -148,7 +183,7 @@ def _stability() -> dict[str, Any]:
 
 def files() -> dict[str, str]:
     """Returns the texts of the schema files, by name."""
-    schemas = {"graph": graph_schema(), "guarantee": guarantee_schema()}
+    schemas = {"certificate": certificate_schema(), "graph": graph_schema(), "guarantee": guarantee_schema()}
     return {
         f"{name}.schema.json": json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
         for name, schema in schemas.items()

@@ -1,9 +1,9 @@
 """The command ``hockeystick``: its subcommands, and the exit status that they share.
 
 Exit status: 0 the claim was not refuted (or there was nothing to refute), 1 it was refuted, 2 the command could not
-run (or a replay has no verdict), 130 it was interrupted, 141 the reader of its output has closed the pipe. Only a
-verdict ends with 1. Errors of every kind end with 2 and print one line on the standard error stream that says what to
-do.
+run (or a replay has no verdict), 3 a certificate is neither verified nor refuted, 130 it was interrupted, 141 the
+reader of its output has closed the pipe. Only a verdict ends with 1. Errors of every kind end with 2 and print one line
+on the standard error stream that says what to do.
 
 Each command imports what it needs when it runs, so ``--help`` and ``--version`` answer at once.
 """
@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import click
 
+from hockeystick._cli.certificates.verify import verify_command
 from hockeystick._cli.commands.account import account_command
 from hockeystick._cli.commands.audit import audit_command
 from hockeystick._cli.commands.calibrate import calibrate_command
@@ -163,6 +164,7 @@ def cli(ctx: click.Context) -> int:
       hockeystick account graph.json --delta 1e-6
       hockeystick calibrate gaussian --epsilon 1 --delta 1e-6 --count 100
       hockeystick report verdict.json --html page.html
+      hockeystick verify certificate.json
       hockeystick run lazy-experts --dataset wine --epsilon 1 --delta 1e-6
       hockeystick kl --reference R.csv --clients C.parquet --epsilon 1 --delta 1e-6
       hockeystick histogram --data T.csv --column age=0:100:10 --epsilon 1 --counts C.csv
@@ -173,6 +175,7 @@ def cli(ctx: click.Context) -> int:
       0    not refuted, or there was nothing to refute
       1    refuted
       2    could not run; one line says why, and what to do
+      3    not decided (verify)
       130  interrupted; one line says what was saved
       141  the reader of the output closed the pipe
     """
@@ -200,6 +203,7 @@ for _command in (
     search_command,
     summary_command,
     survey_command,
+    verify_command,
 ):
     cli.add_command(_command)
 

@@ -211,6 +211,7 @@ def test_programs_and_options_for_the_reader_exist(page: Path) -> None:
         "flwr",
         "flower-superlink",
         "flower-supernode",
+        "openssl",
     }
     for language, text, _ in blocks(page):
         if language != "bash":

@@ -210,6 +210,9 @@ READS = {
     "hockeystick/_files/named_callables.py": "digests of source files",
     "hockeystick/_cli/frame/audit_targets.py": "digests of source files",
     "hockeystick/_report/forms/html.py": "the template in the package",
+    "accounting/graph/certificate.py": "a graph of this process, and digests of source files",
+    "hockeystick_verify/documents.py": "the checker's own reader, which shares no code with the rest",
+    "hockeystick_verify/__main__.py": "bytes of at most 16 MiB for that reader",
 }
 """Where files are opened, or texts parsed, besides the checked readers, and why that is safe."""
 

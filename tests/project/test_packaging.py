@@ -23,13 +23,13 @@ def test_the_four_parts_are_built_into_the_package() -> None:
     build = CONFIG["tool"]["hatch"]["build"]
 
     assert build["targets"]["wheel"]["sources"] == {part: f"hockeystick/{part}" for part in PARTS}
-    assert build["targets"]["wheel"]["only-include"] == ["hockeystick", *PARTS]
+    assert build["targets"]["wheel"]["only-include"] == ["hockeystick", "hockeystick_verify", *PARTS]
     assert build["exclude"] == [f"/hockeystick/{part}" for part in PARTS]
     assert {path.name for path in (ROOT / "hockeystick").iterdir() if path.is_symlink()} <= set(PARTS)
 
 
 def test_every_folder_with_code_is_a_package() -> None:
-    for part in (*PARTS, "hockeystick"):
+    for part in (*PARTS, "hockeystick", "hockeystick_verify"):
         for path in (ROOT / part).rglob("*.py"):
             assert (path.parent / "__init__.py").exists(), path
 
@@ -97,7 +97,7 @@ def test_the_licence_is_apache_2() -> None:
 def test_the_test_extra_is_enough_for_the_demo_and_the_suite() -> None:
     extras = CONFIG["project"]["optional-dependencies"]
 
-    assert "hockeystick[dask,demo,opendp,postgres,secure-sum,tables]" in extras["test"]
+    assert "hockeystick[dask,demo,opendp,postgres,secure-sum,tables,verify]" in extras["test"]
     assert "hockeystick[report]" in extras["demo"]
 
 

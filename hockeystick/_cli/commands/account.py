@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from hockeystick._cli.commands.dp_sgd import WithTraining, account_training, refuse_late_word
+from hockeystick._cli.frame.certificate_files import certificate_options, planned, write_certificate
 from hockeystick._cli.frame.destinations import deliver, result_files
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_graph
@@ -20,6 +21,7 @@ from hockeystick._cli.frame.streams import simulated_noise, warn
 @option("--delta D", Real(0.0, 1.0), "The δ at which to state ε; 0 for pure privacy.", required=True)
 @option("--group K", Count(1), "Protect groups of K records. Default: 1.")
 @option("--view NAME", click.STRING, "A threat model of the graph. Default: the adversary sees all releases.")
+@certificate_options()
 @output_options()
 def account_command(graph: str, delta: float, group: int | None, view: str | None, **given: Any) -> int:
     """Certify the privacy of a graph of releases.
@@ -34,6 +36,7 @@ def account_command(graph: str, delta: float, group: int | None, view: str | Non
       hockeystick account graph.json --delta 1e-6
       hockeystick account graph.json --delta 0 --json -
       hockeystick account graph.json --delta 1e-6 --group 3 --html page.html
+      hockeystick account graph.json --delta 1e-6 --certificate c.json --privacy-unit "one row"
 
     For the training of a model by DP-SGD, "hockeystick account dp-sgd --help" takes records, batch and epochs.
 
@@ -41,16 +44,19 @@ def account_command(graph: str, delta: float, group: int | None, view: str | Non
     Exit status: 0, or 2 if the graph can't be read or is invalid.
     """
     refuse_late_word(graph)
-    files = result_files(given)
+    certificate = planned(given)
+    files = result_files(given, certificate.path, certificate.signature)
     known = read_graph(graph)
     from hockeystick._report.results import account_result
     from hockeystick.accounting import GraphError
 
     try:
         with working(patience=1.0) as progress:
-            result = account_result(known.guarantee(group=group or 1, view=view), delta, step=progress)
+            guarantee = known.guarantee(group=group or 1, view=view)
+            result = account_result(guarantee, delta, step=progress)
     except GraphError as error:
         raise GraphError(f"{graph}: {error}") from error
+    write_certificate(certificate, guarantee, delta)
     deliver(files, result)
     if simulated := known.simulated():
         warn(simulated_noise(simulated))

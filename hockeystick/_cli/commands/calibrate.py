@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hockeystick._cli.commands.dp_sgd import WithTraining, calibrate_training, refuse_late_word
+from hockeystick._cli.frame.certificate_files import certificate_options, planned, write_certificate
 from hockeystick._cli.frame.destinations import deliver, output_file, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, read_text, together
@@ -68,6 +69,7 @@ _mechanism = together(
 @_mechanism
 @option("--graph FILE", FileName("output"), "Write the calibrated graph.", dest="graph_file")
 @plot_option
+@certificate_options()
 @output_options()
 def calibrate_command(**given: Any) -> int:
     """Find the least noise (or the most uses) that meets a privacy target.
@@ -100,7 +102,8 @@ def calibrate_command(**given: Any) -> int:
     refuse_late_word(given["what"])
     graph_path = _graph_path(given)
     plot_path = plot_file(given, graph_path)
-    files = result_files(given, graph_path, plot_path)
+    certificate = planned(given, graph_path, plot_path)
+    files = result_files(given, graph_path, plot_path, certificate.path, certificate.signature)
     target = _target_of(given)
     template = _template(given)
     question = None if template else _question(given)
@@ -108,7 +111,8 @@ def calibrate_command(**given: Any) -> int:
         found, graph, content = _found(given, template, question, target, progress)
         from hockeystick._report.results import calibrate_result
 
-        result = calibrate_result(graph.guarantee(), _delta(given), content, step=progress)
+        guarantee = graph.guarantee()
+        result = calibrate_result(guarantee, _delta(given), content, step=progress)
         picture = None
         if plot_path is not None:
             progress("drawing")
@@ -117,6 +121,7 @@ def calibrate_command(**given: Any) -> int:
         write(graph_path, graph.to_json())
     if plot_path is not None and picture is not None:
         write(plot_path, picture)
+    write_certificate(certificate, guarantee, _delta(given))
     deliver(files, result)
     if found.rejected is None:
         warn("every value meets the target, up to the end of the range that was searched")

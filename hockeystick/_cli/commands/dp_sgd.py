@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.certificate_files import certificate_options, planned, write_certificate
 from hockeystick._cli.frame.destinations import deliver, result_files, write
 from hockeystick._cli.frame.ending import working
 from hockeystick._cli.frame.option_types import Command, Count, Real, together
@@ -71,6 +72,7 @@ def refuse_late_word(what: str) -> None:
 @option("--epsilon E", POSITIVE, "Target: (E, D)-differential privacy.", required=True)
 @option("--delta D", SHARE, "The δ of the target.", required=True)
 @plot_option
+@certificate_options()
 @output_options()
 def calibrate_training(**given: Any) -> int:
     """Find the noise with which DP-SGD is (E, D)-differentially private.
@@ -100,7 +102,8 @@ def calibrate_training(**given: Any) -> int:
     Exit status: 0, or 2 if no noise multiplier meets the target.
     """
     plot_path = plot_file(given)
-    files = result_files(given, plot_path)
+    certificate = planned(given, plot_path)
+    files = result_files(given, plot_path, certificate.path, certificate.signature)
     run = _run(given)
     epsilon, delta = given["epsilon"], given["delta"]
     from hockeystick._runs.guarantee_entries import other_samplings, training_content
@@ -115,7 +118,8 @@ def calibrate_training(**given: Any) -> int:
         }
         from hockeystick._report.results import dp_sgd_result
 
-        result = dp_sgd_result("calibrate", run.guarantee(found.value), delta, content, step=progress)
+        guarantee = run.guarantee(found.value)
+        result = dp_sgd_result("calibrate", guarantee, delta, content, step=progress)
         picture = None
         if plot_path is not None:
             progress("drawing")
@@ -130,6 +134,7 @@ def calibrate_training(**given: Any) -> int:
             )
     if plot_path is not None and picture is not None:
         write(plot_path, picture)
+    write_certificate(certificate, guarantee, delta)
     deliver(files, result)
     return 0
 
@@ -139,6 +144,7 @@ def calibrate_training(**given: Any) -> int:
 @option("--noise-multiplier M", POSITIVE, "The noise, divided by the clip.")
 @option("--noise S", POSITIVE, "Instead: the standard deviation of the noise on the sum of a batch. Needs --clip.")
 @option("--delta D", SHARE, "The δ at which to state ε.", required=True)
+@certificate_options()
 @output_options()
 def account_training(**given: Any) -> int:
     """Certify the privacy of DP-SGD with given noise.
@@ -154,7 +160,8 @@ def account_training(**given: Any) -> int:
 
     Exit status: 0, or 2 if the numbers don't fit together.
     """
-    files = result_files(given)
+    certificate = planned(given)
+    files = result_files(given, certificate.path, certificate.signature)
     run = _run(given)
     multiplier = _multiplier(given)
     from hockeystick._runs.guarantee_entries import other_samplings, training_content
@@ -164,7 +171,9 @@ def account_training(**given: Any) -> int:
         content["others"] = other_samplings(run, given["delta"], progress, noise_multiplier=multiplier)
         from hockeystick._report.results import dp_sgd_result
 
-        result = dp_sgd_result("account", run.guarantee(multiplier), given["delta"], content, step=progress)
+        guarantee = run.guarantee(multiplier)
+        result = dp_sgd_result("account", guarantee, given["delta"], content, step=progress)
+    write_certificate(certificate, guarantee, given["delta"])
     deliver(files, result)
     return 0
 
