@@ -135,7 +135,7 @@ TASKS = {
         lambda rounds: L.NormalisedLazyExperts(
             rounds=rounds, experts=WIDTH, learning_rate=0.01, fake_switch_probability=0.01
         ),
-        rounds=2**15,
+        rounds=2**12,
         run=of_rng,
         secure=0,
     ),

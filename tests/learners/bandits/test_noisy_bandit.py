@@ -172,6 +172,21 @@ class Silent(SimulationNoise):
         return np.zeros(count, dtype=np.int64)
 
 
+class Low(SimulationNoise):
+    """Noise far below 0."""
+
+    def laplace(self, scale: float, count: int) -> Any:
+        return np.full(count, -(10**9), dtype=np.int64)
+
+
+def test_a_mean_counts_for_no_less_than_the_floor() -> None:
+    session = small(floor=-1.5).start(noise=Low(1))
+    arm = session.predict()
+    session.update(1.0)
+    assert session.sums[0, arm] < -1000.0
+    assert session.estimates.tolist() == [-4.0 if arm == 0 else 0.0, -4.0 if arm == 1 else 0.0]  # (-1.5 - 0.5)/0.5
+
+
 class Unreset(ArmStream):
     """Mistakes that a session could have: one of its methods in place of the right one."""
 
