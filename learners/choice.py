@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+from hockeystick.accounting import InvalidArgumentError
 from hockeystick.accounting.validate import boolean, one_of
+from hockeystick.learners.anytime.restarts import Anytime
 from hockeystick.learners.common import arguments
 from hockeystick.learners.common.calibration_search import Target
 from hockeystick.learners.common.choices import Choice, compared
@@ -22,9 +25,10 @@ from hockeystick.learners.lazy.comparators.tree_experts import Policy, TreeExper
 from hockeystick.learners.lazy.experts.lazy_experts import LazyExperts
 
 Horizon = Literal["known", "unknown"]
-Learner = AnytimeTreeExperts | LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
+Learner = Anytime | AnytimeTreeExperts | LazyExperts | LimitedUpdates | ShrinkingDartboard | TreeExperts
 Makers = dict[str, tuple[type[OnlineLearner], Callable[[], Learner]]]
 
+_FIRST, _RATIO = 64, 4  # the length of the first epoch of restarts, and how much longer each next one is
 _LONGEST_ROOT = 1 << 14  # rounds; the running state of longer square roots is too large, and buffers take its place
 
 
@@ -59,7 +63,8 @@ def choose(
         group: Number of people that the target protects together.
         clip: Clip losses to [0, 1] instead of refusing others.
         horizon: "unknown" for learners that need not know the number of rounds and may go on after ``rounds``, at which
-            their bounds are compared: the leader of noisy sums and Hedge on them, by a tree that grows.
+            their bounds are compared: the leader of noisy sums and Hedge on them, by a tree that grows, and restarts of
+            the dartboard, which end after four times ``rounds`` at the earliest.
         mixtures: Compare learners alone that publish the distribution of each round's expert.
 
     Raises:
@@ -94,6 +99,8 @@ def choose(
             )
             for policy in own
         }
+        if kind != "adaptive":
+            growing["dartboard, restarted"] = Anytime, partial(_restarted, rounds, target, experts, goal["clip"])
         return _best(growing, lambda learner: learner.regret_bound(rounds, adversary=kind), target, mixtures)
     lazy = "Hedge with fresh draws" if kind == "adaptive" else "dartboard"
     makers: Makers = {lazy: (LazyExperts, partial(LazyExperts.calibrated, **goal, adversary=kind))}
@@ -115,6 +122,31 @@ def _best(makers: Makers, bound: Callable[[Any], RegretBound], target: Target, m
     if not choice.candidates:
         raise target.unmet()
     return choice
+
+
+def _restarted(rounds: int, target: Target, experts: int, clip: bool) -> Anytime:
+    """Returns the dartboard in growing epochs, of four times ``rounds`` at least.
+
+    Raises:
+        InvalidArgumentError: the target can't be met, also for a group that is split over epochs.
+    """
+
+    def dartboard(length: int) -> LazyExperts:
+        return LazyExperts.calibrated(
+            rounds=length,
+            experts=experts,
+            epsilon=target.epsilon,
+            delta=target.delta,
+            group=min(target.group, length),
+            clip=clip,
+        )
+
+    found = Anytime(dartboard, epochs=math.ceil(math.log(12 * rounds / _FIRST + 1, _RATIO)), first=_FIRST, ratio=_RATIO)
+    if found.guarantee(group=target.group).epsilon(target.delta).upper > target.epsilon:
+        raise InvalidArgumentError(
+            "group", target.group, "costs more than the target if it is split over epochs", "use a growing tree"
+        )
+    return found
 
 
 def _uniform(rounds: int, experts: int, clip: bool) -> LazyExperts:

@@ -163,7 +163,7 @@ TASKS = {
         read=contexts,
     ),
     "PrivateFTRL, linear losses": Task(
-        lambda rounds: L.PrivateFTRL.calibrated(rounds=rounds, **BALL, **GOAL), rounds=ROUNDS // 10, read=gradients
+        lambda rounds: L.PrivateFTRL.calibrated(rounds=rounds, **BALL, **GOAL), rounds=ROUNDS // 100, read=gradients
     ),
     "LazyConvex, linear losses": Task(
         lambda rounds: L.LazyConvex.calibrated(rounds=rounds, **BALL, **GOAL, sampler=ExactSampler()),

@@ -10,7 +10,15 @@ import pytest
 from samples import diagonal
 
 from hockeystick.accounting import InvalidArgumentError
-from hockeystick.learners import LazyExperts, MultiplicativeWeights, NoisyHedge, RegretBound, TreeExperts, choose
+from hockeystick.learners import (
+    Anytime,
+    LazyExperts,
+    MultiplicativeWeights,
+    NoisyHedge,
+    RegretBound,
+    TreeExperts,
+    choose,
+)
 
 GOAL: dict[str, Any] = {"epsilon": 0.5, "delta": 1e-6}
 
@@ -50,6 +58,18 @@ def test_targets_hold_for_groups():
     assert len(found.candidates) == 7 and not found.refused
     for candidate in found.candidates:
         assert candidate.learner.graph().guarantee(group=2).epsilon(1e-6).upper <= 0.5
+
+
+@pytest.mark.statistical
+def test_restarts_are_best_for_many_experts_and_unknown_rounds():
+    goal: dict[str, Any] = {"rounds": 500, "experts": 300, "epsilon": 2.0, "delta": 1e-6, "horizon": "unknown"}
+    found = choose(**goal)
+    assert [c.name for c in found.candidates][0] == "dartboard, restarted" and len(found.candidates) == 3
+    learner = found.learner
+    assert isinstance(learner, Anytime) and learner.rounds >= 2000 and found.bound == learner.regret_bound(500)
+    assert found.bound < 0.8 * found.candidates[1].bound and learner.guarantee().epsilon(1e-6).upper <= 2.0
+    assert "dartboard, restarted" in choose(**goal, mixtures=True).refused
+    assert len(choose(**goal, adversary="adaptive").candidates) == 1
 
 
 def test_limited_updates_are_for_stochastic_losses():

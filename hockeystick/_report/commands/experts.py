@@ -20,7 +20,7 @@ _LOSSES = {
     "adaptive": "losses that may depend on all earlier plays",
     "stochastic": "independent losses of one law",
 }
-_WHOLE = ("rounds", "experts", "arms", "batch", "draw_budget", "budget")
+_WHOLE = ("rounds", "experts", "arms", "batch", "draw_budget", "budget", "first", "epochs", "ratio")
 _METHODS = {
     "tsallis": "batches of one arm, drawn by powers of noisy losses",
     "elimination": "successive elimination on noisy sums",

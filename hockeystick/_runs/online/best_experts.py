@@ -77,7 +77,7 @@ def plan(
         sleeping = SleepingExperts.calibrated(**target, most_awake=most)
         bound = sleeping.regret_bound(adversary=adversary)
         choice = Choice((Candidate("Hedge on noisy sums, for experts that sleep", sleeping, bound),), {})
-    fields = attrs.asdict(choice.learner, recurse=False)
+    fields = attrs.asdict(choice.learner, recurse=False, filter=lambda field, _: field.repr is not False)
     return choice, {
         "mode": "plan",
         "learner": "experts",
