@@ -1,8 +1,8 @@
 """Data frames as tables in Arrow's format, through ``pyarrow`` (extra ``tables``).
 
-A data frame is one of pandas or polars, a table or batch of Arrow, a relation of DuckDB, any other object with the
-Arrow PyCapsule interface (``__arrow_c_stream__``) or the older interchange protocol (``__dataframe__``), or a
-dictionary of columns. An index of pandas is not a column.
+A data frame is one of pandas or polars (a LazyFrame is collected), a table or batch of Arrow, a relation of DuckDB, any
+other object with the Arrow PyCapsule interface (``__arrow_c_stream__``) or the older interchange protocol
+(``__dataframe__``), or a dictionary of columns. An index of pandas is not a column.
 
 Records are private, so neither reprs nor errors show them.
 """
@@ -46,7 +46,7 @@ class Frame:
 
 def is_frame(value: object) -> bool:
     """Returns whether a value has named columns in Arrow's format, or is a dictionary of columns."""
-    if isinstance(value, (Frame, Mapping)):
+    if isinstance(value, (Frame, Mapping)) or _is_lazy(value):
         return True
     return not isinstance(value, type) and (
         hasattr(value, "__dataframe__") or (hasattr(value, "__arrow_c_stream__") and hasattr(value, "columns"))
@@ -54,7 +54,7 @@ def is_frame(value: object) -> bool:
 
 
 @unchained()
-def as_frame(argument: str, value: object) -> Frame:
+def as_frame(argument: str, value: Any) -> Frame:
     """Returns a data frame in Arrow's format, without copying where Arrow can share the memory.
 
     Raises:
@@ -68,6 +68,8 @@ def as_frame(argument: str, value: object) -> Frame:
         raise InvalidArgumentError(argument, f"<{kind}>", "is not a data frame", _REMEDY)
     arrow = require("pyarrow", _FRAME, extra="tables")
     try:
+        if _is_lazy(value):
+            value = value.collect()
         if _is_pandas(value):  # its index would become a column, unless it is 0, 1, ...
             table = arrow.Table.from_pandas(value, preserve_index=False)
         elif hasattr(value, "__arrow_c_stream__") or isinstance(value, Mapping):
@@ -78,6 +80,11 @@ def as_frame(argument: str, value: object) -> Frame:
         reason = "has columns that Arrow can't hold"
         raise InvalidArgumentError(argument, f"<{kind}>", reason, "give columns of one type and one length") from None
     return Frame(kind, table)
+
+
+def _is_lazy(value: object) -> bool:
+    polars = sys.modules.get("polars")  # imported if the value is one of its frames
+    return isinstance(value, getattr(polars, "LazyFrame", ()))
 
 
 def _is_pandas(value: object) -> bool:

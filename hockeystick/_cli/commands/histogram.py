@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.data_source import SOURCES, check_source, source_name, source_of, sql_options
 from hockeystick._cli.frame.destinations import output_file, result_files, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, together
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _RELATIONS = ("add-or-remove-one", "replace-one")
 _table = together(
     option("--data FILE", FileName(), "The private records, CSV or Parquet, one per line."),
+    sql_options(),
     option(
         "--column CELLS",
         click.STRING,
@@ -113,10 +115,10 @@ def histogram_command(**given: Any) -> int:
             ledger = opened(given["ledger"], plan.adjacency)
             seed = (given["seed"] or 0) if given["simulate"] else None
             progress("reading the records")
-            exact = plan.exact(given["data"])
+            exact = plan.exact(source_of(given))
             progress("adding noise")
             noisy = plan.release(exact, seed=seed, ledger=ledger)
-            content = release_content(plan, noisy, **target, seed=seed, data=given["data"])
+            content = release_content(plan, noisy, **target, seed=seed, data=source_name(given))
     result = conclude(given, content, files, command="histogram")
     if counts is not None:
         write(counts, _csv(plan, noisy.tolist()))
@@ -151,10 +153,10 @@ def _csv(plan: Histogram, counts: list[int]) -> str:
 
 def _check(given: Given) -> None:
     if given["plan"]:
-        refuse(given, "can't be combined with --plan, which reads no records", "data", "simulate", "seed", "ledger")
+        refuse(given, "can't be combined with --plan, which reads no records", *SOURCES, "simulate", "seed", "ledger")
         refuse(given, "can't be combined with --plan, which releases nothing", "counts")
-    elif given["data"] is None:
-        raise click.UsageError("give --data or --plan")
+    else:
+        check_source(given)
     if given["simulate"]:
         refuse(given, "can't be combined with --simulate", "ledger")
     elif not given["plan"]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.data_source import SOURCES, check_source, source_name, source_of, sql_options
 from hockeystick._cli.frame.destinations import ResultFiles, output_file, result_files, unread_columns, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, Real, together
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _ANY = Real(float("-inf"))
 _table = together(
     option("--data FILE", FileName(), "The private records, CSV or Parquet, one per line."),
+    sql_options(),
     option(
         "--column NAME",
         click.STRING,
@@ -222,7 +224,7 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
     if given["marginals"] is not None:
         return _marginals_ran(given, progress, seed, ledger)
     missing = _missing(given)
-    table = read_columns("--data", given["data"], given["column"], missing=missing)
+    table = read_columns("--data", source_of(given), given["column"], missing=missing)
     progress("calibrating")
     plan, others = _plan(given, len(table))
 
@@ -231,10 +233,10 @@ def _ran(given: Given, progress: Progress) -> tuple[dict[str, Any], Released, An
 
     if isinstance(plan, cell_release.CellPlan):
         cells = plan.release(table[:, 0], seed=seed, ledger=ledger)
-        content = cell_release.release_content(cells, seed=seed, data=given["data"], missing=missing)
+        content = cell_release.release_content(cells, seed=seed, data=source_name(given), missing=missing)
         return content | others, cells, table
     found = run_release.released(plan, table, seed=seed, ledger=ledger, progress=rounds)
-    content = run_release.release_content(found, _question(given), seed=seed, data=given["data"], missing=missing)
+    content = run_release.release_content(found, _question(given), seed=seed, data=source_name(given), missing=missing)
     return content | others, found, table
 
 
@@ -259,12 +261,12 @@ def _marginals_ran(
     from hockeystick._runs.releases import marginal_release
 
     question = _marginals(given)
-    codes = read_codes("--data", given["data"], question.columns)
+    codes = read_codes("--data", source_of(given), question.columns)
     progress("calibrating")
     plan = question.plan(len(codes))
     progress("adding noise")
     found = plan.release(codes, seed=seed, ledger=ledger)
-    return marginal_release.release_content(found, seed=seed, data=given["data"]), found, codes
+    return marginal_release.release_content(found, seed=seed, data=source_name(given)), found, codes
 
 
 def _plan(given: Given, records: int) -> tuple[Plan, dict[str, Any]]:
@@ -450,13 +452,12 @@ def _check_queries(given: Given) -> None:
 
 def _check_mode(given: Given) -> None:
     if given["plan"]:
-        refuse(given, "can't be combined with --plan, which reads no records", "data", "simulate", "seed", "ledger")
+        refuse(given, "can't be combined with --plan, which reads no records", *SOURCES, "simulate", "seed", "ledger")
         refuse(given, "can't be combined with --plan, which releases nothing", *_FILES)
         need(given, "--plan", "records")
     else:
         refuse(given, "needs --plan; the records of a file are counted", "records")
-        if given["data"] is None:
-            raise click.UsageError("give --data or --plan")
+        check_source(given)
     if given["simulate"]:
         refuse(given, "can't be combined with --simulate", "ledger")
     elif not given["plan"]:

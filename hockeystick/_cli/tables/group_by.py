@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.data_source import SOURCES, check_source, source_name, source_of, sql_options
 from hockeystick._cli.frame.destinations import output_file, result_files, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName, together
@@ -71,6 +72,7 @@ run_options = together(
 
 @click.command("group-by")
 @option("--data FILE", FileName(), "The private rows, CSV or Parquet.")
+@sql_options()
 @option("--by COLUMN", click.STRING, "A column of the key; several for combinations.", required=True, multiple=True)
 @option(
     "--keys FILE",
@@ -124,10 +126,10 @@ def group_by_command(**given: Any) -> int:
             ledger = opened(given["ledger"], plan.adjacency)
             seed = (given["seed"] or 0) if given["simulate"] else None
             progress("reading the rows")
-            rows = plan.read(given["data"])
+            rows = plan.read(source_of(given))
             progress("adding noise")
             found = plan.release(rows, seed=seed, ledger=ledger)
-            content = release_content(found, **target, seed=seed, data=given["data"])
+            content = release_content(found, **target, seed=seed, data=source_name(given))
     result = conclude(given, content, files, command="group-by")
     if answers is not None:
         write(answers, table_csv(*found.table()))
@@ -169,10 +171,10 @@ def measures_of(given: Given) -> list[Any]:
 def check_run(given: Given) -> None:
     """Refuses options that don't go together."""
     if given["plan"]:
-        refuse(given, "can't be combined with --plan, which reads no records", "data", "simulate", "seed", "ledger")
+        refuse(given, "can't be combined with --plan, which reads no records", *SOURCES, "simulate", "seed", "ledger")
         refuse(given, "can't be combined with --plan, which releases nothing", "answers")
-    elif given["data"] is None:
-        raise click.UsageError("give --data or --plan")
+    else:
+        check_source(given)
     if given["simulate"]:
         refuse(given, "can't be combined with --simulate", "ledger")
     elif not given["plan"]:

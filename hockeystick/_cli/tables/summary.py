@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hockeystick._cli.frame.data_source import source_name, source_of, sql_options
 from hockeystick._cli.frame.destinations import output_file, result_files, write
 from hockeystick._cli.frame.ending import conclude, working
 from hockeystick._cli.frame.option_types import Count, FileName
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 @click.command("summary")
 @option("--data FILE", FileName(), "The private rows, CSV or Parquet.")
+@sql_options()
 @option(
     "--column COLUMN",
     click.STRING,
@@ -81,12 +83,12 @@ def summary_command(**given: Any) -> int:
             ledger = opened(given["ledger"], Adjacency(given["adjacency"]))
             seed = (given["seed"] or 0) if given["simulate"] else None
             progress("reading the rows")
-            rows = read_column(given["data"], _measure(given).column, given["person"], _missing(given))
+            rows = read_column(source_of(given), _measure(given).column, given["person"], _missing(given))
             progress("calibrating")
             plan = _plan(given, len(rows.where))
             progress("adding noise")
             found = plan.release(rows, seed=seed, ledger=ledger)
-            content = release_content(found, **target, seed=seed, data=given["data"])
+            content = release_content(found, **target, seed=seed, data=source_name(given))
     result = conclude(given, content, files, command="summary")
     if answers is not None:
         write(answers, table_csv(*found.table()))

@@ -11,6 +11,7 @@ import numpy as np
 from attrs import frozen
 
 from hockeystick._files.histogram_table import LARGEST, CountedColumn, read_cells
+from hockeystick._files.symbol_tables import Table
 from hockeystick._runs.guarantee_entries import certified_content, drawn_from
 from hockeystick._runs.ledgers import charging
 from hockeystick.accounting import AccountantGraph, Adjacency, DurableLedger, InvalidArgumentError
@@ -100,7 +101,7 @@ class Histogram:
             return fixed, "what is protected is one record; a person with several of them needs --person"
         return fixed, f"all records of a person have the same text in the column {self.person!r}"
 
-    def exact(self, data: str) -> IntArray:
+    def exact(self, data: Table) -> IntArray:
         """Returns the exact counts of a table, shape (cells,). They are private.
 
         Raises:

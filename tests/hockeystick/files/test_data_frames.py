@@ -47,6 +47,10 @@ def polars_frame(columns: dict[str, Any]) -> Any:
     return library("polars").DataFrame(columns)
 
 
+def polars_lazy(columns: dict[str, Any]) -> Any:
+    return polars_frame(columns).lazy()
+
+
 def capsules(columns: dict[str, Any]) -> Any:
     """A frame that has nothing but Arrow's own interface and names."""
     table = pa.table(columns)
@@ -71,7 +75,17 @@ def interchange(columns: dict[str, Any]) -> Any:
     return Frame()
 
 
-MAKERS = [dict, pa.table, pandas_frame, pandas_arrow, pandas_category, polars_frame, capsules, interchange]
+MAKERS = [
+    dict,
+    pa.table,
+    pandas_frame,
+    pandas_arrow,
+    pandas_category,
+    polars_frame,
+    polars_lazy,
+    capsules,
+    interchange,
+]
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -174,7 +174,7 @@ def test_a_release_takes_secure_noise_and_is_recorded(
         ("--column ward=A --person ward --epsilon 1 --plan", "twice"),
         ("--column a=0:1e3:1 --epsilon 1 --plan --most-each 2", "--person"),
         ("--column a=0:999:1 --column b=0:1000:1 --epsilon 1 --plan", "1001000 cells"),
-        ("--column ward=A --epsilon 1", "give --data or --plan"),
+        ("--column ward=A --epsilon 1", "or --plan"),
         ("--column ward=A --epsilon 1 --data T --seed 3", "can be subtracted"),
         ("--column ward=A --epsilon 1 --data T --simulate --ledger L", "--ledger"),
         ("--column ward=A --epsilon 1 --plan --counts C", "--counts"),

@@ -198,7 +198,7 @@ def test_a_public_reference_is_the_base_measure(table: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1", "give --data or --plan"),
+        ("--column age --low 0 --high 120 --sigma 0.2 --epsilon 1", "or --plan"),
         ("--column age --low 0 --sigma 0.2 --epsilon 1 --plan --records 9", "--high"),
         ("--column age --column pay --low 0 --high 1 --sigma 0.2 --epsilon 1 --data T", "give one for each"),
         ("--column age --low 0 --high 1 --points 3 --points 4 --sigma 0.2 --epsilon 1 --data T", "--points"),
