@@ -18,11 +18,13 @@ from hockeystick.accounting.engines.tilted_law import Law, Tilted, TooLarge
 from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.numerics import directed_rounding, single_core
+from hockeystick.accounting.numerics.decaying_sums import decaying
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _SMALLEST = 1e-290
 _SHARP = 1e5  # ratio of a sum to what it may have lost
 _MUCH = 1e-3  # a sum that no other tilt would make much larger
+_KEPT = 2**22  # cells of tilted laws that a curve keeps
 _STEEPER = (1.0, 4.0, 64.0)  # tilts to try near the largest loss, which a coarse law does not know
 
 
@@ -107,50 +109,75 @@ def deltas(event: PrivacyEvent, epsilons: Array, *, upper: bool = True) -> Array
       UnsupportedEventError: a leaf has no profile.
       NumericalError: round-off or the size of the grid would dominate the result.
     """
-    wanted, where = np.unique(np.asarray(epsilons, dtype=float), return_inverse=True)
-    found = _deltas(event, wanted, upper, False)
-    large = found > LARGE
-    found[large] = _deltas(event, wanted[large], upper, True)
-    return found[where].reshape(np.shape(epsilons))
+    return Curve(event, upper=upper).deltas(epsilons)
 
 
-def _deltas(event: PrivacyEvent, epsilons: Array, upper: bool, large: bool) -> Array:
-    """δ at each of ``epsilons``, which ascend."""
-    rough = sketch(event)
-    found = np.full(len(epsilons), rough.infinity)
-    left = np.arange(len(epsilons) if rough.parts else 0)
-    while len(left):
-        near = float(epsilons[left[0]])
-        tilted = _computed(event, rough.tilt_for_epsilon(near), near, upper, large)
-        law = tilted.law
-        places, shares = between(law, epsilons[left] + law.snap)
-        logs, done = _along(tilted, places)
-        done[0] = True  # the tilt is its own
-        found[left[done]] = values(law, logs, shares)[done]
-        left = left[~done]
-    return found
+class Curve:
+    """δ of one event at many ε ≥ 0, as ``deltas``, in several calls that share tilted laws.
+
+    A bound from above need not be tight where it is below ``negligible``.
+    """
+
+    def __init__(self, event: PrivacyEvent, *, upper: bool = True, negligible: float = 0.0) -> None:
+        self.event, self.upper, self.negligible = event, upper, negligible
+        self.kept: dict[bool, list[_Sums]] = {False: [], True: []}
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Returns bounds on δ at each of ``epsilons``; raises what ``deltas`` does."""
+        wanted, where = np.unique(np.asarray(epsilons, dtype=float), return_inverse=True)
+        found = self._deltas(wanted, False)
+        large = found > LARGE
+        found[large] = self._deltas(wanted[large], True)
+        return found[where].reshape(np.shape(epsilons))
+
+    def _deltas(self, epsilons: Array, large: bool) -> Array:
+        """δ at each of ``epsilons``, which ascend."""
+        rough, kept = sketch(self.event), self.kept[large]
+        found = np.full(len(epsilons), rough.infinity)
+        left = np.arange(len(epsilons) if rough.parts else 0)
+        known = iter(tuple(kept))
+        while len(left):
+            near = float(epsilons[left[0]])
+            sums = before = next(known, None)
+            if sums is None:
+                sums = _Sums(_computed(self.event, rough.tilt_for_epsilon(near), near, self.upper, large))
+                if sum(each.tilted.width for each in kept) + sums.tilted.width <= _KEPT:
+                    kept.append(sums)
+            law = sums.tilted.law
+            places, shares = between(law, epsilons[left] + law.snap)
+            logs, done = sums.along(places)
+            done[0] |= before is None  # the tilt is its own
+            bounds = values(law, logs, shares)
+            if self.upper:
+                done |= bounds < self.negligible
+            found[left[done]] = bounds[done]
+            left = left[~done]
+        return found
 
 
-def _along(tilted: Tilted, below: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """ln δ at the grid points ``below`` and the next ones, and where they are sharp, by a recursion from the last loss.
+class _Sums:
+    """ln δ at many grid points from one tilted law, by a recursion from the last loss.
 
     With A_k = Σ_j t_{k+j}·e^{−λj} and the sum wanted G_k, λ and h per step,
     G_k = e^{−λ}·(e^{−h}·G_{k+1} + (1 − e^{−h})·A_{k+1}): positive terms alone.
     """
-    from scipy import signal
 
-    decay, h = math.exp(-tilted.slope), tilted.law.step
-    suffix = signal.lfilter([1.0], [1.0, -decay], tilted.t[::-1])
-    sums = signal.lfilter([-decay * math.expm1(-h)], [1.0, -decay * math.exp(-h)], suffix)[::-1]
-    norm = single_core.norm(tilted.gain())
-    places = np.stack([below, below + 1])
-    # The first of the sums is for the place below the first of t.
-    values = np.append(sums, 0.0)[np.clip(places + 1 - tilted.first, 0, len(sums))]
-    lost = tilted.lost(places, norm)
-    sharp = values > np.maximum(np.minimum(_SHARP * lost, _MUCH), _SHARP * tilted.wrapped(places))
-    covered = tilted.covers(places)  # elsewhere these sums are another place's
-    logs = np.where(covered, tilted.logs(values, places, lost), 0.0 if tilted.law.upper else -math.inf)
-    return logs, ((sharp & covered) | (places >= tilted.law.top)).all(axis=0)
+    def __init__(self, tilted: Tilted) -> None:
+        decay, h = math.exp(-tilted.slope), tilted.law.step
+        suffix = decaying(tilted.t[::-1], decay)
+        sums = decaying(-decay * math.expm1(-h) * suffix, decay * math.exp(-h))[::-1]
+        self.tilted, self.sums, self.norm = tilted, np.append(sums, 0.0), single_core.norm(tilted.gain())
+
+    def along(self, below: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Returns ln δ at the grid points ``below`` and the next ones, and where both are sharp."""
+        tilted, places = self.tilted, np.stack([below, below + 1])
+        # The first of the sums is for the place below the first of t.
+        values = self.sums[np.clip(places + 1 - tilted.first, 0, len(self.sums) - 1)]
+        lost = tilted.lost(places, self.norm)
+        sharp = values > np.maximum(np.minimum(_SHARP * lost, _MUCH), _SHARP * tilted.wrapped(places))
+        covered = tilted.covers(places)  # elsewhere these sums are another place's
+        logs = np.where(covered, tilted.logs(values, places, lost), 0.0 if tilted.law.upper else -math.inf)
+        return logs, ((sharp & covered) | (places >= tilted.law.top)).all(axis=0)
 
 
 def between(law: Law, epsilons: Array) -> tuple[Array, Array]:

@@ -33,6 +33,7 @@ from hockeystick.accounting.numerics.directed_rounding import U
 
 _ORDERS = 1.0 + np.geomspace(1e-4, 1e8, 385)
 _AT_ONCE = 2048
+_NEGLIGIBLE = 1e-12  # of the least rate asked for: a δ that changes none
 _FIRST, _MORE = 256, 2048  # how many ε are tried at first, and about how many more, at most, in each of two rounds
 
 
@@ -157,7 +158,7 @@ def _rates_by_profile(ways: tuple[PrivacyEvent, ...], alpha: Array) -> list[tupl
     reach = min(reach, 45.0 - math.log(smallest))
     pure = max(way.pure_epsilon() for way in ways)
     reach = pure if pure < 2 * reach else reach
-    profiles = [_Profile(way) for way in ways]
+    profiles = [_Profile(way, _NEGLIGIBLE * smallest) for way in ways]
     epsilons = np.linspace(0.0, reach, _FIRST + 1) if reach > 0 else np.zeros(1)
     curves = [profile.deltas(epsilons) for profile in profiles]
     for _ in range(2 if reach > 0 else 0):
@@ -196,24 +197,25 @@ def _terms(epsilons: Array, first: Array, second: Array, alpha: Array) -> tuple[
 class _Profile:
     """δ(ε) of one direction from above, at many ε: by the best way of composing it that gives a whole curve."""
 
-    def __init__(self, way: PrivacyEvent) -> None:
+    def __init__(self, way: PrivacyEvent, negligible: float = 0.0) -> None:
         self.way, self.failure, self.pure = way, way.failure_delta(), way.pure_epsilon()
         self.merged, self.mu = event_parts.merge_gaussians(way)
+        self.curve = None if self.merged is None else loss_distribution.Curve(self.merged, negligible=negligible)
 
     def deltas(self, epsilons: Array) -> Array:
         if self.failure >= 1.0:
             return np.ones(epsilons.shape)
-        if self.merged is None:
+        if self.curve is None:
             return np.array([directed_rounding.exp(gaussian_profile.log_delta(self.mu, float(e))) for e in epsilons])
         found = np.where(epsilons >= self.pure, 0.0, 1.0)
         if (open_ := epsilons < self.pure).any():
-            found[open_] = self._composed(self.merged, epsilons[open_])
+            found[open_] = self._composed(self.curve, epsilons[open_])
         return np.minimum(1.0, np.nextafter(found + self.failure, 2.0)) if self.failure else found
 
-    def _composed(self, merged: PrivacyEvent, epsilons: Array) -> Array:
+    def _composed(self, curve: loss_distribution.Curve, epsilons: Array) -> Array:
         if self.way.has_profile():
             with contextlib.suppress(NumericalError):
-                return loss_distribution.deltas(merged, epsilons)
+                return curve.deltas(epsilons)
         return self._by_renyi(epsilons)
 
     def _by_renyi(self, epsilons: Array) -> Array:

@@ -37,6 +37,7 @@ from hockeystick.accounting.losses.dominating_pairs import (
     DominatingPair,
 )
 from hockeystick.accounting.numerics import fft_round_off, single_core
+from hockeystick.accounting.numerics.decaying_sums import decaying
 from hockeystick.accounting.numerics.directed_rounding import U
 
 Runs = list[tuple[int, int, int]]
@@ -427,8 +428,6 @@ def _runs(good: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
 
 def _profile(pmf: LossPmf, start: int, size: int) -> Array:
     """δ at the losses (start + i)·step, i < size: suffix sums of p·(1 − e^{ε−l})."""
-    from scipy import signal  # slow to import: it brings scipy.stats
-
     p = np.zeros(size)
     offset = pmf.start - start
     p[offset : offset + len(pmf.p)] = pmf.p
@@ -437,4 +436,4 @@ def _profile(pmf: LossPmf, start: int, size: int) -> Array:
     tail = np.cumsum(p[::-1])[::-1]
     shifted = np.append(tail[1:], 0.0)[::-1]
     decay = math.exp(-pmf.step)
-    return np.asarray(signal.lfilter([-math.expm1(-pmf.step)], [1.0, -decay], shifted))[::-1] + pmf.infinity
+    return decaying(-math.expm1(-pmf.step) * shifted, decay)[::-1] + pmf.infinity

@@ -110,16 +110,16 @@ def test_a_target_that_is_hardly_above_0_takes_few_evaluations(epsilon, delta):
 
 
 @pytest.mark.statistical
-def test_dp_sgd_is_calibrated_to_any_epsilon_in_few_evaluations(monkeypatch):
+@pytest.mark.parametrize("epsilon", [1e-100, *(pytest.param(e, marks=pytest.mark.deep) for e in (1e-6, 1.0)), 1e4])
+def test_dp_sgd_is_calibrated_to_any_epsilon_in_few_evaluations(epsilon, monkeypatch):
     """A guarantee's event has one branch, for which the quick inversions that lead a search were left out."""
     run = accounting.DPSGD(records=200, batch=10, epochs=2)
-    for epsilon in (1e-100, 1e-6, 1.0, 1e4):
-        calls = spied(monkeypatch, best_bound, "_methods")
-        found = run.calibrated(epsilon, 1e-5)
-        assert found.evaluations <= 7 and len(calls) <= 60
-        event, less = found.event, run.guarantee(found.value * (1 - 4e-4)).event
-        lower = hs.delta(less, epsilon, bracket=True).lower
-        assert lower is not None and hs.delta(event, epsilon).upper <= 1e-5 < lower
+    calls = spied(monkeypatch, best_bound, "_methods")
+    found = run.calibrated(epsilon, 1e-5)
+    assert found.evaluations <= 7 and len(calls) <= 60
+    event, less = found.event, run.guarantee(found.value * (1 - 4e-4)).event
+    lower = hs.delta(less, epsilon, bracket=True).lower
+    assert lower is not None and hs.delta(event, epsilon).upper <= 1e-5 < lower
 
 
 def test_choices_of_many_candidates_are_calibrated_in_few_steps(monkeypatch):
@@ -148,7 +148,7 @@ def test_skellam_noise_is_calibrated_in_few_steps(epsilon, delta, monkeypatch):
 @pytest.mark.parametrize(
     ("make", "law", "sensitivity"),
     [
-        (mechanisms.DiscreteGaussian, discrete_gaussian, 3),
+        pytest.param(mechanisms.DiscreteGaussian, discrete_gaussian, 3, marks=pytest.mark.deep),
         (mechanisms.DiscreteGaussian, discrete_gaussian, 5),
         (mechanisms.Skellam, skellam, 4),
     ],

@@ -336,7 +336,7 @@ def asked(monkeypatch):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("q", "steps", "eps"),
-    [(0.5, 100_000, 3.0), (0.01, 1_000_000, 0.01), (0.1, 100, 10.0)]
+    [(0.5, 100_000, 3.0), (0.01, 1_000_000, 0.01), pytest.param(0.1, 100, 10.0, marks=pytest.mark.deep)]
     + [pytest.param(q, 10_000_000, eps, marks=pytest.mark.deep) for q, eps in ((0.5, 100.0), (1e-4, 1.0))],
 )
 def test_many_steps_take_few_evaluations(asked, q, steps, eps):

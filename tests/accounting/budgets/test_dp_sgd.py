@@ -232,7 +232,9 @@ def test_records_that_choose_their_steps_do_so_in_every_epoch_or_once(adjacency:
 
 
 @SLOW
-@pytest.mark.parametrize(("sampling", "value"), [("allocation", 0.683), ("allocation-fixed", 1.822)])
+@pytest.mark.parametrize(
+    ("sampling", "value"), [("allocation", 0.683), pytest.param("allocation-fixed", 1.822, marks=pytest.mark.deep)]
+)
 def test_allocations_are_calibrated_by_few_bounds_of_the_engine(
     sampling: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from attrs import evolve
+from samples import diagonal
 
 from hockeystick.accounting import (
     ZCDP,
@@ -47,9 +48,9 @@ def probability_of_failure(start: Odometer, choose, steps: int) -> float:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "choose", [lambda loss: 0.5, lambda loss: 0.9 if loss > 0 else 0.2, lambda loss: 0.6 + loss / 9]
+    ("choose", "delta"),
+    diagonal([lambda loss: 0.6 + loss / 9, lambda loss: 0.5, lambda loss: 0.9 if loss > 0 else 0.2], [0.05, 0.5]),
 )
-@pytest.mark.parametrize("delta", [0.5, 0.05])
 def test_readings_hold_at_all_times_at_once(choose, delta, monkeypatch):
     monkeypatch.setattr(PureDP, "pure_epsilon", lambda self: math.inf)
     coarse = tuple(ORDERS[8:28:3])

@@ -83,9 +83,9 @@ LEAF = st.one_of(
 )
 
 
-@pytest.mark.statistical
-@given(events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99))
-@settings(deadline=None, max_examples=50)
+@deep_examples(
+    25, 100, events=st.lists(st.tuples(LEAF, st.integers(1, 2)), min_size=1, max_size=3), share=st.floats(0, 0.99)
+)
 def test_composition_of_few_outcomes_is_enumerated(events, share):
     rows = [atoms(event) for event, count in events for _ in range(count)]
     top = sum(max(loss for _, loss in row) for row in rows)
@@ -103,9 +103,7 @@ def test_a_visible_mixture_has_the_losses_of_its_branches():
         assert low < 0.0 < high and VisibleMixture(0.3, event).loss_support() == (low, high)
 
 
-@pytest.mark.statistical
-@given(inner=LEAF, r=st.floats(0.01, 0.99), count=st.integers(1, 3), share=st.floats(0, 0.9))
-@settings(deadline=None, max_examples=60)
+@deep_examples(25, 100, inner=LEAF, r=st.floats(0.01, 0.99), count=st.integers(1, 3), share=st.floats(0, 0.9))
 def test_mixture_and_nested_composition_are_enumerated(inner, r, count, share):
     row = [(1 - r, 0.0)] + [(r * p * q, a + b) for (p, a), (q, b) in itertools.product(atoms(inner), repeat=2)]
     event = compose((VisibleMixture(r, compose((inner, 2))), count))
@@ -130,15 +128,15 @@ def adaptive_delta(choices: list[list[list[tuple[float, float]]]], eps: float) -
     )
 
 
-@pytest.mark.statistical
-@given(
+@deep_examples(
+    20,
+    80,
     k=st.floats(0.1, 0.95),
     kappa=st.floats(0.05, 1.0),
     e=st.floats(0.05, 1.0),
     count=st.integers(1, 3),
     share=st.floats(0, 0.9),
 )
-@settings(deadline=None, max_examples=40)
 def test_free_orientation_covers_an_adaptive_choice_of_the_order(k, kappa, e, count, share):
     decision = LazySwitchDecision(k, kappa)
     orders = [atoms(order) for order in decision.orientations()]
@@ -157,8 +155,9 @@ def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice
     assert adaptive <= delta(compose((decision, 3)), 0.8).upper + 1e-13
 
 
-@pytest.mark.statistical
-@given(
+@deep_examples(
+    25,
+    100,
     a=st.floats(0.1, 2),
     b=st.floats(0.1, 2),
     k=st.floats(0.1, 0.9),
@@ -166,7 +165,6 @@ def test_the_maximum_over_fixed_orders_would_be_too_small_for_an_adaptive_choice
     count=st.integers(1, 3),
     share=st.floats(0, 0.9),
 )
-@settings(deadline=None, max_examples=60)
 def test_parallel_composes_further_over_an_adaptive_choice_of_the_branch(a, b, k, kappa, count, share):
     branches = [PureDP(a), Oriented(LazySwitchDecision(k, kappa), True), RandomizedResponse(b, 4)]
     steps = [[atoms(branch) for branch in branches]] * count
@@ -262,9 +260,7 @@ ANY = st.one_of(
 )
 
 
-@pytest.mark.statistical
-@given(event=ANY, n=st.integers(2, 12), d=st.sampled_from([1e-3, 1e-6, 1e-12]))
-@settings(deadline=None, max_examples=40)
+@deep_examples(20, 80, event=ANY, n=st.integers(2, 12), d=st.sampled_from([1e-3, 1e-6, 1e-12]))
 def test_repetition_is_a_list_and_more_costs_more(event, n, d):
     assert compose((event, n)) == compose(*[event] * n)
     assert epsilon(event, d).upper <= epsilon(compose((event, n)), d).upper * (1 + 1e-9)

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 
 from hockeystick.accounting import (
     ZCDP,
@@ -27,9 +27,7 @@ from hockeystick.accounting.losses import gaussian_profile
 SGD = (PoissonSampled(0.01, Gaussian(0.8)), 1000)
 
 
-@pytest.mark.statistical
-@given(mu=st.floats(1e-3, 5), share=st.floats(0, 1))
-@settings(deadline=None, max_examples=60)
+@deep_examples(30, 100, mu=st.floats(1e-3, 5), share=st.floats(0, 1))
 def test_the_pair_dominates_mechanisms_with_the_curve(mu, share):
     """Gaussian noise is μ²/2-zCDP: its profile lies below, and the Rényi bound on it is met at the points."""
     law = UnderRenyi(ZCDP(mu * mu / 2)).pair()
@@ -54,7 +52,7 @@ def test_the_profile_is_the_renyi_bound_up_to_its_points():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("rho, at", [(1e-6, 1e-12), (0.01, 1e-6), (0.5, 1e-2)])
+@pytest.mark.parametrize("rho, at", [(1e-6, 1e-12), pytest.param(0.01, 1e-6, marks=pytest.mark.deep), (0.5, 1e-2)])
 def test_a_mixed_composition_lies_between_a_mechanism_it_allows_and_the_curves_alone(rho, at):
     mixed = compose(SGD, (ZCDP(rho), 1))
     found = epsilon(mixed, at)

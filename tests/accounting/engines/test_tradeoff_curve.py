@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from attrs import frozen
 from divergences import renyi
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import optimize, stats
 
 from hockeystick.accounting import (
@@ -149,9 +149,9 @@ def test_zcdp_by_data_processing():
     assert (trade_off(ZCDP(0.5), RATES) <= trade_off(Gaussian(1.0), RATES) + 1e-12).all()
 
 
-@pytest.mark.statistical
-@settings(max_examples=25)
-@given(st.lists(st.floats(0.05, 1), min_size=3, max_size=4), st.lists(st.floats(0.05, 1), min_size=3, max_size=4))
+@deep_examples(
+    10, 50, st.lists(st.floats(0.05, 1), min_size=3, max_size=4), st.lists(st.floats(0.05, 1), min_size=3, max_size=4)
+)
 def test_renyi_curves_allow_no_less_than_the_exact_test(a, b):
     n = min(len(a), len(b))
     p, q = np.array(a[:n]) / sum(a[:n]), np.array(b[:n]) / sum(b[:n])

@@ -11,8 +11,8 @@ import mpmath
 import numpy as np
 import pytest
 from divergences import hockey_stick, larger_hockey_stick, renyi
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import integrate, stats
 
 from hockeystick.accounting import (
@@ -118,8 +118,9 @@ def test_rdp_of_the_dominating_pair_matches_or_exceeds_quadrature(event):
             assert numeric == pytest.approx(bound, rel=1e-5)
 
 
-@pytest.mark.statistical
-@given(
+@deep_examples(
+    100,
+    300,
     k_max=st.floats(0.01, 0.999),
     kappa=st.floats(0.001, 2.0),
     at=st.floats(1e-3, 1),
@@ -127,7 +128,6 @@ def test_rdp_of_the_dominating_pair_matches_or_exceeds_quadrature(event):
     eps=st.floats(0, 3),
     order=st.floats(1.01, 60),
 )
-@settings(deadline=None, max_examples=300)
 def test_lazy_decision_dominates_every_pair_of_keep_probabilities(k_max, kappa, at, ratio, eps, order):
     first = k_max * at
     second = min(first * math.exp(kappa * ratio), k_max)
@@ -183,9 +183,9 @@ def test_branches_refuse_groups():
             event.at(2)
 
 
-@pytest.mark.statistical
-@given(r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9))
-@settings(deadline=None, max_examples=100)
+@deep_examples(
+    40, 100, r=st.floats(0.001, 0.999), e=st.floats(0.01, 2.0), order=st.floats(1.1, 30), eps=st.floats(0, 1.9)
+)
 def test_visible_mixture_is_the_enumerated_mixture_without_amplification(r, e, order, eps):
     more = 1 / (1 + math.exp(-e))
     p, q = np.array([1 - r, r * more, r * (1 - more)]), np.array([1 - r, r * (1 - more), r * more])

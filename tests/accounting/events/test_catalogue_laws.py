@@ -40,12 +40,21 @@ HEAVY = (
     c.MixtureOfGaussians((0.0, 1.0, 2.0), (0.5, 0.3, 0.2), 1.0),
 )
 """Whose engines take about a second each."""
+IN_CI = (HEAVY[2], HEAVY[3], HEAVY[5])
+"""One sample of each kind; the other tests on this page and those of engines have more of them."""
 SLOW = (
     HEAVY[0], HEAVY[3], HEAVY[-1], c.PoissonSampled(0.05, compose((c.Gaussian(4.0), 3))),
     c.SampledWithoutReplacement(1000, 10, c.Gaussian(1.0)), c.VisibleMixture(0.0, c.Laplace(1.0)),
     c.InputMix(0.1, c.Gaussian(1.0)), c.CumulativeAboveThreshold(20.0, 1.0), c.LogLipschitz(2.0, 0.1),
+    c.InputMix(1.0, c.Laplace(2.0)), c.AboveThreshold(2.0, 4.0),
 )  # fmt: skip
 """In the tier deep for the slowest tests, as others of their kind are in CI."""
+
+FAR = (
+    c.Skellam(0.5, coordinates=1), c.Skellam(50.0, distance=2.0), c.chain(compose((c.PureDP(0.1), 3)), 3),
+    *(e for e in INSTANCES if isinstance(e, c.Shuffled) and not isinstance(e.local, c.RandomizedResponse)),
+)  # fmt: skip
+"""In the tier deep where distances are tried."""
 
 # Sound bounds that are not the smallest they could be: above ε or ρα, or larger at a smaller order.
 LOOSE_CURVES = (c.InputMix, c.SampledWithoutReplacement, c.PoissonSampledReplace, c.GaussianAboveThreshold)
@@ -72,10 +81,11 @@ def knows_more_than_its_pair(event: PrivacyEvent) -> bool:
     return isinstance(event, PAIR_IS_NOT_ALL) or any(knows_more_than_its_pair(inner) for inner in event.children())
 
 
-def over(events: Iterable[PrivacyEvent], deep: tuple[PrivacyEvent, ...] = ()) -> pytest.MarkDecorator:
+def over(events: Iterable[PrivacyEvent], deep: Iterable[PrivacyEvent] = ()) -> pytest.MarkDecorator:
     def marks(event: PrivacyEvent) -> list[pytest.MarkDecorator]:
         return [pytest.mark.deep] if event in deep else [pytest.mark.statistical] if event in HEAVY else []
 
+    deep = tuple(deep)
     return pytest.mark.parametrize("event", [pytest.param(e, id=name_of(e), marks=marks(e)) for e in events])
 
 
@@ -150,7 +160,7 @@ def test_more_accesses_cost_more(event):
 
 
 @pytest.mark.statistical
-@over(INSTANCES, (c.Shuffled(c.Laplace(2.0), 10**6),))
+@over(INSTANCES, FAR)
 def test_a_larger_distance_costs_more(event):
     found: list[PrivacyEvent] = []
     for distance in (0.5, 1.0, 2.0, 3.0):
@@ -215,7 +225,7 @@ def at_each(event: PrivacyEvent, at: float) -> list[pytest.MarkDecorator]:
     """In CI are the middle δ, and either another one or, for events that are slow, none."""
     if at == 1e-6 and event not in HEAVY:
         return []
-    slow = event in (HEAVY[1], HEAVY[-1]) if at == 1e-6 else event in HEAVY + SLOW
+    slow = event not in IN_CI if at == 1e-6 else event in HEAVY + SLOW
     other = at != 1e-6 and (at == 0.03) == TIGHT.index(event) % 2
     return [pytest.mark.deep if slow or other else pytest.mark.statistical]
 
@@ -243,7 +253,7 @@ def test_no_method_is_below_an_engines_lower_bound_for_a_composition(event, at):
 
 
 @pytest.mark.statistical
-@over(TIGHT, SLOW + FURTHER)
+@over(TIGHT, (HEAVY[1], *SLOW, *FURTHER))
 @pytest.mark.parametrize("eps", [0.3])
 def test_no_delta_is_below_an_engines_lower_bound(event, eps):
     found = brackets(delta, event, eps)
@@ -252,7 +262,7 @@ def test_no_delta_is_below_an_engines_lower_bound(event, eps):
     assert_consistent({method: bracket for method, bracket in found.items() if bracket.upper < 1.0}, 1e-15)
 
 
-@over(INSTANCES, (HEAVY[0], HEAVY[-1]))
+@over(INSTANCES, (HEAVY[0], HEAVY[-2], HEAVY[-1]))
 @pytest.mark.every(3, 2)
 def test_an_event_costs_what_its_worse_direction_costs(event):
     ways = event.directions()

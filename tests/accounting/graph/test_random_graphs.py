@@ -149,7 +149,7 @@ def trees(draw: st.DrawFn) -> Tables:
     return event, p, q
 
 
-@deep_examples(15, 160, st.tuples(trees(), st.integers(0, 2)))
+@deep_examples(8, 160, st.tuples(trees(), st.integers(0, 2)))
 def test_no_bound_is_below_the_enumerated_outcomes(drawn: tuple[Tables, int]) -> None:
     """The contour engine, the slowest by far, is tried at one ε and one δ of each tree."""
     (event, p, q), tried = drawn
@@ -194,7 +194,7 @@ SMOOTH = st.one_of(
 COMPOSED = st.lists(st.tuples(SMOOTH, st.integers(1, 60)), min_size=1, max_size=3).map(lambda parts: compose(*parts))
 
 
-@deep_examples(6, 50, st.tuples(COMPOSED, DELTAS))
+@deep_examples(4, 50, st.tuples(COMPOSED, DELTAS))
 def test_no_bound_is_below_the_lower_bound_of_the_inversion(drawn: tuple[PrivacyEvent, float]) -> None:
     event, at = drawn
     try:
@@ -233,7 +233,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
     return build
 
 
-@deep_examples(10, 100, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)))
+@deep_examples(6, 100, st.tuples(recipes(), DELTAS, st.floats(1.01, 2.0)))
 def test_cost_falls_with_noise_and_rises_with_everything_else(drawn: tuple[Recipe, float, float]) -> None:
     build, at, factor = drawn
     event = build(1.0, 1.0, 1)
@@ -286,7 +286,7 @@ RELATED = st.sampled_from([Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE]).fl
 )
 
 
-@deep_examples(8, 24, RELATED)
+@deep_examples(5, 24, RELATED)
 def test_never_above_its_loss_distribution_accountant(drawn: tuple[Relation, dp_accounting.DpEvent, float]) -> None:
     relation, event, at = drawn
     theirs = dp_accounting.pld.PLDAccountant(relation)

@@ -10,6 +10,7 @@ import mpmath as mp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import diagonal
 
 from hockeystick.accounting import InvalidArgumentError, NumericalError, PureDP, compose
 from hockeystick.accounting import delta as event_delta
@@ -81,8 +82,9 @@ def test_epsilon_inverts_delta(parts, goal):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("e", "count"), [(1e-3, 10_000), (0.01, 10_000), (0.3, 1000), (2.0, 50)])
-@pytest.mark.parametrize("goal", [1e-6, 1e-15])
+@pytest.mark.parametrize(
+    ("e", "count", "goal"), diagonal([(1e-3, 10_000), (0.01, 10_000), (0.3, 1000), (2.0, 50)], [1e-6, 1e-15])
+)
 def test_many_equal_parts_agree_with_the_closed_form(e, count, goal):
     up = oc.epsilon([(e, 0.0, count)], goal)
     assert homogeneous_delta(e, count, up) <= goal < homogeneous_delta(e, count, up * (1 - 1e-12))

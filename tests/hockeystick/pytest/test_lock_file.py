@@ -187,7 +187,7 @@ def test_the_digest_is_of_the_canonical_form_and_does_not_depend_on_the_machine(
     here = Certified.of(GRAPH).digest
     assert here == "graph/1 sha256:1e07261ecabe320055e3e0f972f974969637582c2574411c0ab82027fbd3e0fe"
     code = (
-        "from hockeystick import *; from hockeystick import events;"
+        "from hockeystick import AccountantGraph, events;"
         "from hockeystick._pytest.budget_fixture import Certified;"
         "g = AccountantGraph().source('people').release('mean', events.Gaussian(5.0), reads=['people']);"
         "print(Certified.of(g).digest)"

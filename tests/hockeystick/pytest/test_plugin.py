@@ -417,7 +417,8 @@ REPEATED = """
     @pytest.mark.privacy(epsilon=1.0)
     def test_scaled(privacy_audit, scale):
         for _ in range(2):
-            privacy_audit(lambda x, rng, runs: x + rng.laplace(scale=scale, size=runs), neighbours=(0.0, 1.0))
+            noisy = lambda x, rng, runs: x + rng.laplace(scale=scale, size=runs)
+            privacy_audit(noisy, neighbours=(0.0, 1.0), samples=5000)
 
     @pytest.mark.privacy(epsilon=1.0)
     def test_half(privacy_audit):
@@ -533,7 +534,7 @@ def test_two_tests_of_one_name_are_refused_and_one_that_is_asked_for_twice_is_no
 def test_two_tests_of_one_name_fail_in_a_parallel_run(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(TWINS)
     tests = "\n    def one(privacy_audit): pass\n    def two(privacy_audit): pass\n    test_twins = [one, two]\n"
-    result = project(pytester, tests, "-n", "2")
+    result = project(pytester, tests, "-n", "1")
     result.assert_outcomes(errors=2)
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 

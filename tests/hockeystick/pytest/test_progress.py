@@ -51,7 +51,7 @@ NAMED = ["*::test_audit ", AUDITED, "*::test_audit PASSED*", GATHERED, ADVISED, 
     [
         (True, [], SHOWN),
         (False, ["-v"], NAMED),
-        (False, ["-v", "-s"], NAMED),
+        pytest.param(False, ["-v", "-s"], NAMED, marks=pytest.mark.deep),
         (False, [], []),
         (True, ["-q"], []),
         (True, ["-v", "-n1"], []),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 import attrs
 import numpy as np
 import pytest
+from command_line import run, strict_json
 
 from hockeystick._report.results import demo_result, to_json
+from hockeystick._runs import demo
 from hockeystick._runs.demo import DemoResult, run_demo
 from hockeystick._runs.demo_data import PUBLIC_ROWS, breast_cancer_stream
 from hockeystick.accounting import AccountantGraph, InvalidArgumentError
@@ -100,6 +105,29 @@ class TestFindings:
         steps = found[1]
         assert [done for _, done, _ in steps] == list(range(steps[0][2] + 1))
         assert len({total for _, _, total in steps}) == 1
+
+    def test_the_program_ends_as_it_should(
+        self, found: tuple[DemoResult, object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        def known(**given: Any) -> DemoResult:
+            inspect.signature(run_demo).bind(**given)
+            return found[0]
+
+        monkeypatch.setattr(demo, "run_demo", known)
+        result = run("demo", "--json", tmp_path / "demo.json", "--html", tmp_path / "demo.html")
+
+        assert result.exit_code == 0, result.output
+        written = strict_json((tmp_path / "demo.json").read_text(encoding="utf-8"))
+        for audit in written["audits"]:
+            assert audit["verdict"]["refuted"] == (audit["mutation"] is not None)
+        mutants = {(audit["learner"], audit["mutation"]) for audit in written["audits"] if audit["mutation"]}
+        assert {mutation for _, mutation in mutants} == {"no fake switches", "unclipped losses"} and len(mutants) == 4
+        for learner in written["learners"]:
+            assert learner["epsilon_measured"] <= learner["epsilon_certified"] <= written["epsilon"]
+        page = (tmp_path / "demo.html").read_text(encoding="utf-8")
+        words = ("Regret", "Privacy", "Verdicts", "Exact ε", "Trade-off", "Cost per node", "best expert", "printed")
+        assert all(word in page and word in result.stdout for word in words)
+        assert page.count("<svg") == 4 and "verified" not in (page + result.output).lower()
 
     def test_correct_learners_stand_and_mutants_fall(self, found: tuple[DemoResult, object]) -> None:
         result = found[0]

@@ -195,12 +195,12 @@ class OneSeed(UnaryEncoding):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("kind", [HalfTheFlips, TrueBitWithoutNoise, OneCoinForAllBits, OneSeed])
+@pytest.mark.parametrize("kind", [None, HalfTheFlips, TrueBitWithoutNoise, OneCoinForAllBits, OneSeed])
 def test_audit_refutes_the_mutants_alone(kind) -> None:
     fair = UnaryEncoding.symmetric(1.0, categories=3)
     claim = Claim.curve(fair.event(), 1e-3)
-    planted = ReleasedAtOnce(kind(fair.p, fair.q, categories=3))
-    for target, refuted in ((fair, False), (ReleasedAtOnce(fair), False), (planted, True)):
+    planted = [(ReleasedAtOnce(kind(fair.p, fair.q, categories=3)), True)] if kind else []
+    for target, refuted in planted or [(fair, False), (ReleasedAtOnce(fair), False)]:
         samples = 4_000 if kind is OneSeed else 40_000
         verdict = audit(
             target, claim=claim, neighbours=(0, 1), samples=samples, rng=529, confidence=1 - 1e-6, bits=True

@@ -181,7 +181,9 @@ def test_calibrated_finds_the_lesser_of_two_windows() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("delta", "entries"), [(1e-60, 1), (1e-100, None), (1e-300, 1)])
+@pytest.mark.parametrize(
+    ("delta", "entries"), [pytest.param(1e-60, 1, marks=pytest.mark.deep), (1e-100, None), (1e-300, 1)]
+)
 def test_calibrated_for_a_delta_below_the_ends_of_tables_asks_for_no_more_noise(delta: float, entries: Any) -> None:
     """The profile's tables leave out e^-104, which sigmas in the ten thousands once had to make up for."""
 

@@ -99,8 +99,7 @@ def test_each_noise_has_its_own_law(noise: str) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("minimum", LEAST)
+@pytest.mark.parametrize(("noise", "minimum"), diagonal(NOISES, LEAST))
 def test_simulated_choices_follow_the_law(noise: str, minimum: bool) -> None:
     scores = -SCORES if minimum else SCORES
     seen = np.bincount(
@@ -134,7 +133,7 @@ def test_released_choices_follow_the_law(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", [pytest.param("laplace", marks=pytest.mark.deep), "gumbel", "exponential"])
 def test_released_choices_follow_the_law_in_many_draws(noise: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """All digits after the point are drawn one at a time. The laws of the other noises, 0.015 apart, are refuted.
 
@@ -354,7 +353,7 @@ def one_noise_for_all(value: Any, rng: np.random.Generator, runs: int) -> NDArra
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("noise", "monotone"),
-    [("laplace", False), ("gumbel", True), ("exponential", False)]
+    [("laplace", False), ("gumbel", True), pytest.param("exponential", False, marks=pytest.mark.deep)]
     + [pytest.param(noise, noise != "gumbel", marks=pytest.mark.deep) for noise in NOISES],
 )
 def test_audit_refutes_the_mutants_and_not_the_mechanism(noise: str, monotone: bool) -> None:

@@ -80,7 +80,7 @@ def test_outputs_follow_the_law() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("scales", [(1.0, 2.0), (3.0, 1.0), (1.5, 1.5)])
+@pytest.mark.parametrize("scales", [(1.0, 2.0), (3.0, 1.0), pytest.param((1.5, 1.5), marks=pytest.mark.deep)])
 def test_cost_covers_a_record_at_any_place(scales: tuple[float, float]) -> None:
     mechanism = CumulativeAboveThreshold(1.0, threshold_scale=scales[0], query_scale=scales[1])
     terms = np.array([1.0, 0.5, 1.0, 0.0, 1.0, 0.25])
@@ -227,8 +227,8 @@ FOURTH = (np.array([1.0] * 3 + [0.0] * 6), np.array([1.0] * 4 + [0.0] * 5))
     ("real", "neighbours", "broken"),
     [
         (STATED, FIRST, False),
-        (STATED, FOURTH, False),
-        (Twin(2.0), FOURTH, False),
+        pytest.param(STATED, FOURTH, False, marks=pytest.mark.deep),
+        pytest.param(Twin(2.0), FOURTH, False, marks=pytest.mark.deep),
         (Twin(2.0, emptied=False), FIRST, True),  # a record stays in all windows
         (Twin(2.0, fresh=False), FOURTH, True),  # the windows before tell the threshold
         (Twin(0.5), FIRST, True),

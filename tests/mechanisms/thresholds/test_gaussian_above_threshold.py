@@ -227,7 +227,7 @@ UP_AND_DOWN = (np.zeros(8), np.array([1.0] * 6 + [-1.0] * 2))
     ("real", "neighbours", "broken"),
     [
         (STATED, UP_AND_DOWN, False),
-        (Twin(S, Q, 2), UP_AND_DOWN, False),
+        pytest.param(Twin(S, Q, 2), UP_AND_DOWN, False, marks=pytest.mark.deep),
         (Twin(S, Q / 10, 2), UP_AND_DOWN, True),  # too little noise on the queries
         (Twin(S, 1e-9, 2), (np.array([0.0, 0.5]), np.array([0.5, 0.0])), True),  # none at all
         (Twin(1e-9, Q / 3, 8), (np.zeros(8), np.ones(8)), True),  # none on the threshold, no halt, and too little

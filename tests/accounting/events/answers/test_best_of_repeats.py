@@ -119,8 +119,11 @@ def never_above(event, p, q, orders=ORDERS):
     assert float(np.abs(np.log(p[seen] / q[seen])).max()) <= event.pure_epsilon() * (1 + 1e-9) + 1e-9
 
 
-FEW = [(1.0, 1.5), (0.0, 60.0), (-0.5, 60.0), (3.0, 60.0), (math.inf, 1.5), (math.inf, 0.01)]
-MANY = [*((shape, mean) for shape in SHAPES for mean in (1.5, 8.0, 60.0)), (math.inf, 0.3), (math.inf, 0.9)]
+FEW = [(1.0, 1.5), (0.0, 60.0), (-0.5, 60.0), (math.inf, 1.5)]
+MANY = [
+    *((shape, mean) for shape in SHAPES for mean in (1.5, 8.0, 60.0)),
+    *((math.inf, mean) for mean in (0.01, 0.3, 0.9)),
+]
 
 
 @pytest.mark.statistical

@@ -139,7 +139,7 @@ def test_equal_rates_give_laplace_noise(rate):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "fall, rise",
-    [(1.0, 1.0), (0.2, 0.7)] + [pytest.param(*x, marks=pytest.mark.deep) for x in ((0.7, 0.2), (3.0, 0.1))],
+    [(0.2, 0.7)] + [pytest.param(*x, marks=pytest.mark.deep) for x in ((1.0, 1.0), (0.7, 0.2), (3.0, 0.1))],
 )
 def test_no_path_within_the_rates_ends_further_away(fall, rise):
     """Random families of laws on six outcomes, moved in small steps as fast as the rates allow."""
@@ -213,7 +213,8 @@ def test_an_infinite_rate_gives_no_guarantee(event):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    "event", [LogLipschitz(1e-3, 1e4), LogLipschitz(3e4), pytest.param(LogLipschitz(2e4, 3.0), marks=pytest.mark.deep)]
+    "event",
+    [LogLipschitz(3e4)] + [pytest.param(LogLipschitz(*x), marks=pytest.mark.deep) for x in ((1e-3, 1e4), (2e4, 3.0))],
 )
 def test_large_rates_give_bounds_below_the_pure_epsilon(event):
     largest = event.pure_epsilon()

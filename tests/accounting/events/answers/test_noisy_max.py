@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from divergences import hockey_stick, larger_hockey_stick, renyi
+from samples import diagonal
 from scipy import special
 
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, Laplace, compose, delta
@@ -53,8 +54,7 @@ def test_law_agrees_with_closed_forms():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("noise", NOISES)
-@pytest.mark.parametrize("scale, score_range", [(1.0, 2.0), (4.0, 1.0), (1.5, 0.3)])
+@pytest.mark.parametrize(("noise", "scale", "score_range"), diagonal(NOISES, [(1.0, 2.0), (4.0, 1.0), (1.5, 0.3)]))
 def test_no_instance_exceeds_the_event(noise, scale, score_range):
     rng = np.random.default_rng(81)
     event = ReportNoisyMax(scale, noise, score_range=score_range)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import special
 
 from hockeystick.accounting import AccountantGraph, Adjacency, InvalidArgumentError, PrivacyEvent, Reach, delta, epsilon
@@ -65,9 +66,7 @@ def test_average_is_above_every_law_that_it_is_stated_for(seed: int, largest: fl
         assert moment / (order - 1) <= bound * (1 + 1e-9) + 1e-13
 
 
-@pytest.mark.statistical
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.3, 2.0]))
-@settings(max_examples=12)
+@deep_examples(5, 25, st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.3, 2.0]))
 def test_average_is_close_on_a_fine_grid_and_never_above_the_worst_state(seed: int, largest: float) -> None:
     atoms, masses, coarse = _law(seed, largest)
     grid = np.linspace(0.0, largest, 401)[1:]

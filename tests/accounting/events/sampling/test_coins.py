@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from attrs import frozen
 from divergences import hockey_stick, renyi
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import integrate, stats
 
 from hockeystick.accounting import (
@@ -165,7 +165,7 @@ def test_input_mix_of_additive_noise(p, noise, law):
 def test_several_records_each_have_their_own_coin():
     rng = np.random.default_rng(1)
     p = 0.3
-    for _ in range(10):
+    for _ in range(5):
         table = np.exp(rng.uniform(0, 1, size=(3, 1, 4)) + rng.uniform(0, 1, size=(1, 3, 4)))
         table /= table.sum(axis=2, keepdims=True)
         single = max(
@@ -212,9 +212,7 @@ def test_input_mix_is_for_replacement_alone():
         InputMix(0.1, compose(Laplace(1), Oriented(LazySwitchDecision(0.9, 0.1), True)))
 
 
-@pytest.mark.statistical
-@settings(max_examples=25, deadline=None)
-@given(st.floats(0.01, 0.99), st.floats(0.01, 3.0), st.floats(0.0, 1.0))
+@deep_examples(10, 50, st.floats(0.01, 0.99), st.floats(0.01, 3.0), st.floats(0.0, 1.0))
 def test_input_mix_cost_grows_with_probability_and_order(p, eps, share):
     event, at = InputMix(p, PureDP(eps)), share * eps
     assert delta(event, at).upper <= delta(PureDP(eps), at).upper * (1 + 1e-6)
@@ -369,7 +367,7 @@ def largest_of_two(draws, p):
 
 @pytest.mark.parametrize(
     ("draws", "p", "expected"),
-    [(10, 0.05, 0.191), (100, 0.01, 0.0197), pytest.param(1000, 0.2, 0.183, marks=pytest.mark.statistical)],
+    [(10, 0.05, 0.191), (100, 0.01, 0.0197), pytest.param(1000, 0.2, 0.183, marks=pytest.mark.deep)],
 )
 def test_public_coins_agree_with_known_numbers(draws, p, expected):
     odds = largest_of_two(draws, p)

@@ -20,7 +20,7 @@ from divergences import hockey_stick, renyi
 from dp_accounting import NeighboringRelation as Relation
 from hypothesis import given
 from hypothesis import strategies as st
-from samples import deep_examples
+from samples import deep_examples, diagonal
 from scipy import special, stats
 
 from hockeystick.accounting import (
@@ -105,8 +105,10 @@ def law_delta(law, eps):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("q, sigma", [(0.01, 0.8), (0.3, 2.0), (1e-6, 0.5), (0.999, 1.0), (0.5, 0.1), (0.02, 30.0)])
-@pytest.mark.parametrize("direction", ["removal", "addition"])
+@pytest.mark.parametrize(
+    ("q", "sigma", "direction"),
+    diagonal([(0.01, 0.8), (0.3, 2.0), (1e-6, 0.5), (0.999, 1.0), (0.5, 0.1), (0.02, 30.0)], ["removal", "addition"]),
+)
 def test_profile_is_the_integral_of_the_hockey_stick(q, sigma, direction):
     event = PoissonSampled(q, Gaussian(sigma), direction)
     below, above = fine_law(event, False), fine_law(event, True)
@@ -395,13 +397,14 @@ def test_b16_the_worse_direction_of_the_composition_and_not_of_each_step():
 
 
 PEERS = [
-    (P(0.01, G(0.8)), 1000, 1e-6), (P(0.1, G(2.0)), 100, 1e-5), (P(0.5, G(3.0)), 20, 1e-8),
-    (P(0.04, G(1.5)), 2249, 1e-5), (P(0.5, L(3.0)), 30, 1e-5), (P(0.1, L(0.5)), 100, 1e-6),
-    (P(0.01, L(1.0)), 1000, 1e-6), (P(0.05, G(5.0)), 1000, 1e-5), (P(0.9, G(1.0)), 5, 1e-5),
+    (P(0.01, G(0.8)), 1000, 1e-6), (P(0.5, G(3.0)), 20, 1e-8), (P(0.5, L(3.0)), 30, 1e-5),
+    (P(0.01, L(1.0)), 1000, 1e-6),
+]  # fmt: skip
+SLOW_PEERS = [  # the peer takes a second or more, or there are others of the kind, here or in test_peers.py
     (dp_accounting.dp_event.MixtureOfGaussiansDpEvent(1.7, [0, 1, 2.5], [0.9, 0.07, 0.03]), 60, 1e-6),
     (dp_accounting.TruncatedSubsampledGaussianDpEvent(100, 0.1, 200, 1.0), 10, 1e-6),
-]  # fmt: skip
-SLOW_PEERS = [  # the peer takes a second or more
+    (P(0.1, G(2.0)), 100, 1e-5), (P(0.04, G(1.5)), 2249, 1e-5), (P(0.1, L(0.5)), 100, 1e-6),
+    (P(0.05, G(5.0)), 1000, 1e-5), (P(0.9, G(1.0)), 5, 1e-5),
     (P(0.02, G(0.5)), 100, 1e-5), (P(0.3, G(0.7)), 3, 1e-6), (P(0.2, G(1.0)), 1, 1e-5),
     (P(0.001, G(0.6)), 5000, 1e-7), (dp_accounting.TruncatedSubsampledGaussianDpEvent(1000, 0.1, 110, 1.0), 50, 1e-6),
     (dp_accounting.dp_event.MixtureOfGaussiansDpEvent(2.0, [1, 2], [0.5, 0.5]), 5, 1e-7),
@@ -452,10 +455,10 @@ def test_groups_of_other_events_are_sampled_more_often():
     assert PoissonSampled(0.1, Gaussian(2.0)).at(0.4) == PoissonSampled(0.1, Gaussian(2.0))
     assert PoissonSampled(0.1, Gaussian(2.0)).at(1.5) == PoissonSampled(0.1, Gaussian(2.0)).at(2)
     assert PoissonSampled(1.0, Gaussian(2.0)).at(4) == PoissonSampled(1.0, Gaussian(0.5))
-    sizes = [epsilon(PoissonSampled(0.01, Gaussian(50.0)).at(k), 1e-6).upper for k in (100, 900, 1200, 5000, 70_000)]
+    sizes = [epsilon(PoissonSampled(0.01, Gaussian(50.0)).at(k), 1e-6).upper for k in (100, 1200, 70_000)]
     assert sizes == sorted(sizes)
     # 1200 records: between the mean and all of them
-    assert epsilon(Gaussian(50.0 / 12), 1e-6).upper < sizes[2] < epsilon(Gaussian(50.0 / 1200), 1e-6).upper
+    assert epsilon(Gaussian(50.0 / 12), 1e-6).upper < sizes[1] < epsilon(Gaussian(50.0 / 1200), 1e-6).upper
 
 
 @pytest.mark.statistical

@@ -412,21 +412,49 @@ def test_bad_targets_are_refused(target: str, said: str) -> None:
     assert_refused(audit(target), "mymech" if "exits" not in target else "ended", said)
 
 
+ENDING = [
+    (f"ends:f{j} {more}", (i + j) % 4)
+    for i, more in enumerate(["", "--sequential", "--coin-walk --samples 100", "--workers 2", "--timeout 3"])
+    for j in range(4)
+]
+ENDINGS = """
+import os
+
+def f0(data, rng): raise GeneratorExit
+def f1(data, rng): raise KeyboardInterrupt
+def f2(data, rng): os._exit(0)
+def f3(data, rng): os._exit(1)
+"""
+EACH = """
+import os, sys
+from hockeystick._cli.program import main
+
+for i, words in enumerate(sys.argv[1:]):
+    if not (child := os.fork()):
+        for descriptor, name in ((1, "out"), (2, "err")):
+            os.dup2(os.open(f"{i}.{name}", os.O_WRONLY | os.O_CREAT), descriptor)
+        sys.argv[1:] = ["audit", *words.split(), "--d0", "0", "--d1", "1", "--epsilon", "1"]
+        main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
 @pytest.mark.statistical
+@pytest.mark.skipif(os.name == "nt", reason="fork is POSIX")
 @pytest.mark.parametrize(
-    ("more", "end"),
+    "commands",
     [
-        pytest.param(more, end, marks=[pytest.mark.deep] if (i + j) % 4 else [])
-        for i, more in enumerate(["", "--sequential", "--coin-walk --samples 100", "--workers 2", "--timeout 3"])
-        for j, end in enumerate(["raise GeneratorExit", "raise KeyboardInterrupt", "os._exit(0)", "os._exit(1)"])
+        pytest.param([words for words, part in ENDING if part == 0], id="each way to draw, and each end"),
+        pytest.param([words for words, part in ENDING if part], id="all other pairs", marks=pytest.mark.deep),
     ],
 )
-def test_a_target_that_would_end_the_program_ends_it_with_status_2(folder: Path, more: str, end: str) -> None:
-    (folder / "ends.py").write_text(f"import os\n\n\ndef f(data, rng):\n    {end}\n")
-    words = ["audit", "ends:f", "--d0", "0", "--d1", "1", "--epsilon", "1", *more.split()]
-    found = subprocess.run([sys.executable, "-m", "hockeystick", *words], capture_output=True, text=True, check=False)
-    assert found.returncode == 2 and found.stdout == ""
-    assert last_line_of(found.stderr).startswith("hockeystick: error: target")
+def test_targets_that_would_end_the_program_end_it_with_status_2(folder: Path, commands: list[str]) -> None:
+    (folder / "ends.py").write_text(ENDINGS)
+    found = subprocess.run([sys.executable, "-c", EACH, *commands], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["2"] * len(commands), found.stderr
+    for i, command in enumerate(commands):
+        assert (folder / f"{i}.out").read_text() == "", command
+        assert last_line_of((folder / f"{i}.err").read_text()).startswith("hockeystick: error: target"), command
 
 
 @pytest.mark.statistical

@@ -17,6 +17,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from divergences import hockey_stick
+from samples import diagonal
 from scipy import signal, special
 
 import hockeystick as hs
@@ -382,8 +383,12 @@ def test_a_target_that_no_value_meets_is_reported() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
-@pytest.mark.parametrize("what", ["gaussian --epsilon 1 --delta 1e-6", "laplace --find count --noise 8 --epsilon 1"])
+@pytest.mark.parametrize(
+    ("suffix", "what"),
+    diagonal(
+        ["png", "svg", "pdf"], ["gaussian --epsilon 1 --delta 1e-6", "laplace --find count --noise 8 --epsilon 1"]
+    ),
+)
 def test_a_picture_is_written_in_the_format_of_its_suffix(suffix: str, what: str, tmp_path: Path) -> None:
     file = tmp_path / f"noise.{suffix}"
     result = run(*what.split(), "--plot", str(file))

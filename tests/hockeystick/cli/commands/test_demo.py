@@ -1,4 +1,4 @@
-"""Tests of ``hockeystick demo``: one real run, and its exit statuses and errors with a made-up result."""
+"""Tests of ``hockeystick demo``: exit statuses and errors with a made-up result; runs/test_demo.py has a real one."""
 
 from __future__ import annotations
 
@@ -217,28 +217,3 @@ def test_errors_of_the_demonstration_are_one_line(monkeypatch: pytest.MonkeyPatc
 
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr == "hockeystick: error: epsilon=1e-09: no parameters meet it; ask for more\n"
-
-
-# ------------------------------------------------------------------------------------------------- the real thing
-
-
-@pytest.mark.statistical
-def test_the_demonstration_ends_as_it_should(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With fewer samples, and a false alarm of 1e-7 for each of six correct audits; twelve audits in all."""
-    quick = partial(hockeystick._runs.demo.run_demo, quick=True, confidence=1 - 1e-7)
-    monkeypatch.setattr(hockeystick._runs.demo, "run_demo", quick)
-
-    result = run("--json", str(tmp_path / "demo.json"), "--html", str(tmp_path / "demo.html"))
-
-    assert result.exit_code == 0, result.output
-    written = strict_json((tmp_path / "demo.json").read_text(encoding="utf-8"))
-    for audit in written["audits"]:
-        assert audit["verdict"]["refuted"] == (audit["mutation"] is not None)
-    mutants = {(audit["learner"], audit["mutation"]) for audit in written["audits"] if audit["mutation"]}
-    assert {mutation for _, mutation in mutants} == {"no fake switches", "unclipped losses"} and len(mutants) == 4
-    for learner in written["learners"]:
-        assert learner["epsilon_measured"] <= learner["epsilon_certified"] <= written["epsilon"]
-    page = (tmp_path / "demo.html").read_text(encoding="utf-8")
-    for words in ("Regret", "Privacy", "Verdicts", "Exact ε", "Trade-off", "Cost per node", "best expert", "printed"):
-        assert words in page and words in result.stdout
-    assert page.count("<svg") == 4 and "verified" not in (page + result.output).lower()
