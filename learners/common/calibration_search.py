@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from attrs import field, frozen
@@ -48,8 +49,7 @@ class Target:
         root = self.epsilon / (math.sqrt(log + self.epsilon) + math.sqrt(log))  # of ρ
         if root < 1e-290:  # the orders would overflow
             raise self.unmet()
-        middle = math.sqrt(log) / root
-        return np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
+        return _orders_around(math.sqrt(log) / root)
 
     def unmet(self) -> InvalidArgumentError:
         """Returns the error for a target that no parameters meet."""
@@ -59,6 +59,13 @@ class Target:
             f"no parameters meet it at delta={self.delta:g}",
             "ask for a larger epsilon or delta",
         )
+
+
+@lru_cache(maxsize=64)  # a search asks for those of its target at every step
+def _orders_around(middle: float) -> FloatArray:
+    orders = np.asarray(1.0 + np.geomspace(middle / 300.0, middle * 1000.0, 96))
+    orders.flags.writeable = False
+    return orders
 
 
 def batch_grid(largest: int, per_decade: int = 4) -> list[int]:

@@ -168,7 +168,7 @@ LEAKS: dict[str, tuple[Callable[[int, Rng], Any], str]] = {
 def test_leaks_of_frequency_order_and_repetition_are_refuted(leak: str) -> None:
     target, words = LEAKS[leak]
 
-    verdict = checked(target, 4000)
+    verdict = checked(target, 2000)
 
     assert verdict.refuted
     assert words in verdict.event or words in verdict.event_back

@@ -115,7 +115,9 @@ def streams(rounds, experts):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("rounds", "experts", "epsilon"), [(200, 2, 1.0), (300, 5, 4.0)])
+@pytest.mark.parametrize(
+    ("rounds", "experts", "epsilon"), [(200, 2, 1.0), pytest.param(300, 5, 4.0, marks=pytest.mark.deep)]
+)
 def test_no_stream_costs_more_than_the_bound(rounds, experts, epsilon):
     """Exact regrets where there is a closed form; else 6 standard deviations of 500 runs."""
     for candidate in choose(rounds=rounds, experts=experts, epsilon=epsilon, delta=1e-6).candidates:

@@ -8,6 +8,8 @@ import numpy as np
 from attrs import frozen
 from scipy import special
 
+from hockeystick.accounting.arrays import FloatArray
+
 
 @frozen(kw_only=True)
 class CoinClipping:
@@ -33,10 +35,10 @@ class CoinClipping:
 
     def least_normaliser(self, clip_tail: float) -> float:
         """Returns the least log-normaliser c at which :meth:`bound` is at most ``clip_tail``, rounded up."""
-        low, high = 0.0, self.largest
+        low, high, ages = 0.0, self.largest, self._ages()
         for _ in range(50):
             middle = 0.5 * (low + high)
-            low, high = (low, middle) if self.bound(middle) <= clip_tail else (middle, high)
+            low, high = (low, middle) if self._bound(middle, *ages) <= clip_tail else (middle, high)
         return high
 
     def bound(self, log_normaliser: float) -> float:
@@ -44,13 +46,20 @@ class CoinClipping:
 
         The bound is (1 - p) * (sum over boundaries) E[(e^(r - c) - 1)_+], with the normal law for r.
         """
+        return self._bound(log_normaliser, *self._ages())
+
+    def _ages(self) -> tuple[FloatArray, FloatArray]:
+        """Returns the oldest ages of groups of ages, and the probabilities of the groups."""
+        if self.batches < 2:
+            return np.zeros(0), np.zeros(0)
+        edges = np.unique(np.concatenate([[0.0], np.floor(np.geomspace(1.0, self.batches - 1.0, 200))]))
+        alive = np.exp(edges * math.log1p(-self.again))
+        return np.append(edges[1:] - 1.0, self.batches - 2.0), alive - np.append(alive[1:], 0.0)
+
+    def _bound(self, log_normaliser: float, oldest: FloatArray, mass: FloatArray) -> float:
         c, n, deviation = log_normaliser, self.batches, self.deviation
         if n < 2 or c >= self.largest:
             return 0.0
-        edges = np.unique(np.concatenate([[0.0], np.floor(np.geomspace(1.0, n - 1.0, 200))]))  # ages, in groups
-        alive = np.exp(edges * math.log1p(-self.again))
-        mass = alive - np.append(alive[1:], 0.0)
-        oldest = np.append(edges[1:] - 1.0, n - 2.0)
         margin = (c - 0.5 * oldest * deviation**2) / deviation
         # E[(e^(sZ - m) - 1)_+] = density(m/s) * (Mills(m/s - s) - Mills(m/s)), Mills(z) = (1 - Φ(z))/density(z). The
         # tail bound says nothing below 0: for m < 0, the value at m = 0 counts e^(-m) times, plus e^(-m) - 1.

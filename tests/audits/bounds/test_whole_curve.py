@@ -309,10 +309,10 @@ def elsewhere(
 @pytest.mark.statistical
 @pytest.mark.parametrize("mechanism", ["gaussian", pytest.param("laplace", marks=pytest.mark.deep)])
 def test_the_bounds_are_sharper_than_the_usual_ones(mechanism: str) -> None:
-    """Mean of 10 pairs of samples of 4000, at 0.95, in epsilon, mu and rho. Massart's band suits the middle alone."""
+    """Mean of 4 pairs of samples of 4000, at 0.95, in epsilon, mu and rho. Massart's band suits the middle alone."""
     sample = TIGHT[mechanism][0]
     rows = []
-    for seed in range(10):
+    for seed in range(4):
         scores = sample(np.random.default_rng(seed), (4000,))
         every = [curve_bounds(*scores, confidence=0.95, method=m) for m in ("joint", "band")]
         every += [union(scores, 0.05), dkw(scores, 0.05)]

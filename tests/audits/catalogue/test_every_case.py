@@ -272,11 +272,16 @@ TWICE = {
 """Mutants that lazy/test_experts.py plants in another view or variant as well, with many samples."""
 
 
+ZOO = [name for name, case in CASES.items() if name.startswith("zoo/") and not case.broken][::4]
+"""Of the correct ones of the literature, those that CI audits."""
+
+
 def in_depth(case: Case) -> bool:
     """Whether a case adds little: exact curves are compared above, lazy experts audited in lazy/test_experts.py."""
     if case.broken:
         return case.name in TWICE or case.name.startswith("mechanism/") and case.samples > 8_000
     known = case.name.startswith("mechanism/") and case.oracle != ""
+    known |= case.name.startswith("zoo/") and case.name not in ZOO
     return known or case.name.endswith("@0.1") or case.name.startswith(("learner/l2p", "learner/lazy-dartboard"))
 
 

@@ -21,8 +21,15 @@ def test_each_view_has_a_mutant_beside_it() -> None:
     assert len(correct) == 4 and {name.split("[")[0] for name, case in CASES.items() if case.broken} == correct
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+# Those that are for the tier deep are audited in test_every_case.py too, the correct ones with fewer samples.
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.statistical if case.samples > 8_000 and case.broken else pytest.mark.deep)
+        for case in CASES.values()
+    ],
+    ids=CASES,
+)
 def test_only_mutants_are_refuted(case: Case) -> None:
     verdict = case.audit(rng=1, confidence=1 - 1e-6)
     assert verdict.outcome == ("refuted" if case.broken else "consistent")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 from scipy import special, stats
 
 from hockeystick import accounting, audits
@@ -45,10 +46,8 @@ def violated(claim: Claim, p: float, q: float) -> bool:
 PROBABILITY = st.floats(1e-6, 1 - 1e-6)
 
 
-@pytest.mark.statistical
-@settings(max_examples=10)
+@deep_examples(3, 30, PROBABILITY, PROBABILITY)
 @example(0.1484375, 1e-6)
-@given(PROBABILITY, PROBABILITY)
 def test_a_zcdp_or_renyi_claim_holds_for_every_coin_that_keeps_it(p: float, q: float) -> None:
     renyi = coins_renyi(p, q, ORDERS)
     rho = float(np.max(renyi / ORDERS)) * (1 + 1e-6) + 1e-12
@@ -84,7 +83,7 @@ def test_a_zcdp_claim_is_the_best_that_data_processing_gives(rho: float) -> None
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
+@pytest.mark.parametrize("mu", [1.0, *(pytest.param(mu, marks=pytest.mark.deep) for mu in (0.2, 3.0))])
 def test_a_claim_that_a_gaussian_satisfies_is_never_refuted(mu: float) -> None:
     """Every curve that N(0, 1) against N(mu, 1) has claims at least its profile, which is exact as GDP."""
     exact = Claim.gdp(mu)

@@ -361,7 +361,7 @@ def refutations(claim: Claim, seed: int, audits: int, level: float) -> int:
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(
-    ("level", "audits", "smaller"), [(0.01, 80, 0.2), pytest.param(0.05, 200, 0.6, marks=pytest.mark.deep)]
+    ("level", "audits", "smaller"), [(0.01, 40, 0.2), pytest.param(0.05, 200, 0.6, marks=pytest.mark.deep)]
 )
 def test_search_and_audit_together_keep_their_false_alarm_rate(level: float, audits: int, smaller: float) -> None:
     """The count is exactly 1-DP on every pair. A valid pipeline refutes more often with probability 1e-6; and so many

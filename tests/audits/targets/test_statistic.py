@@ -178,7 +178,7 @@ def test_power_near_the_limit_of_a_known_event() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("audits", [1000, pytest.param(4000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("audits", [500, pytest.param(4000, marks=pytest.mark.deep)])
 def test_a_statistic_does_not_raise_the_false_alarm_rate(audits: int) -> None:
     """At level .05, of a tight claim: more are refuted with probability 1e-6."""
     assert 0.02 * audits < refuted_through_an_event(1.0, 200, audits) <= stats.binom.isf(1e-6, audits, 0.05)

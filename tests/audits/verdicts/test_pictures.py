@@ -70,13 +70,13 @@ def test_powers_are_those_of_the_test() -> None:
         true_epsilons=[1.3, 2.0],
         alpha=1e-3,
         least=100,
-        most=500,
+        most=200,
         ax=axes(),
     )
     (line,) = found.lines  # e^2 times 0.15 is above 1
     last = int(line.get_xdata()[-1])
 
-    assert last == 500 and line.get_label() == "true ε = 1.3"
+    assert last == 200 and line.get_label() == "true ε = 1.3"
     p = math.exp(1.3) * 0.15
     assert line.get_ydata()[-1] == refutation_power(last, p, 0.15, epsilon=1.0, delta=0.0, alpha=1e-3)
 

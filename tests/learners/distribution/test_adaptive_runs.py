@@ -236,7 +236,7 @@ def mean_law(own: InteractiveDistribution, rounds: int, group: int) -> dict[tupl
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("rounds", "group"), [(3, 1), (4, 2)])
+@pytest.mark.parametrize(("rounds", "group"), [pytest.param(3, 1, marks=pytest.mark.deep), (4, 2)])
 def test_asked_devices_and_simulated_ones_have_the_enumerated_law(rounds: int, group: int) -> None:
     """False alarm 1e-6 for each chi-square test."""
     own, rng = interactive(), np.random.default_rng(5)

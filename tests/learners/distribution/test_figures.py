@@ -128,7 +128,7 @@ def test_many_labels_cost_one_bit_nothing_and_randomised_labels_everything() -> 
         assert 0.6 * 7.8e3 < bits.risk.mean() < 1.5 * 9.8e3
 
 
-@pytest.mark.statistical
+@pytest.mark.deep  # risks themselves are compared with references in CI
 def test_risk_grows_like_the_root_of_the_rounds() -> None:
     """Row 7: the slope of ln(risk/span) in ln T is 0.50, within 0.08; of the raw risk a little more."""
     sizes = [10**5, 10**6, 10**7]

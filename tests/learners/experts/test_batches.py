@@ -46,7 +46,7 @@ SHAPES: dict[str, st.SearchStrategy[Any]] = dict(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("examples", [40, pytest.param(150, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("examples", [15, pytest.param(150, marks=pytest.mark.deep)])
 def test_sums_are_those_of_the_whole_array(examples):
     settings(deadline=None, max_examples=examples)(given(**SHAPES)(check_sums))()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import diagonal
 from scipy import integrate, stats
 
 from hockeystick.accounting import InvalidArgumentError
@@ -130,8 +131,7 @@ def test_the_largest_variance_is_that_of_some_prefix(sums):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("sums", ["tree", "square root"])
-@pytest.mark.parametrize("policy", ["leader", "hedge", "adaptive hedge"])
+@pytest.mark.parametrize(("sums", "policy"), diagonal(["tree", "square root"], ["leader", "hedge", "adaptive hedge"]))
 def test_padded_experts_follow_their_law(sums, policy):
     """Each round's expert by its marginal law, in simulated and in released runs; the law by quadrature or sampling."""
     losses, rounds = np.random.default_rng(5).random((6, 3)), 6

@@ -8,7 +8,7 @@ from hockeystick.audits.catalogue.lazy.restarts import restart_cases
 from hockeystick.audits.catalogue.parts.cases import Case
 
 
-@pytest.mark.statistical
+@pytest.mark.deep  # test_every_case.py audits each of them too, with fewer samples
 @pytest.mark.parametrize("case", list(restart_cases()), ids=lambda case: case.name)
 def test_cases_are_refuted_if_they_are_broken(case: Case) -> None:
     """At a confidence of 1 - 1e-6; a mutant by 1.5 times the samples that refute it nine times of ten."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import deep_examples
 
 from hockeystick.accounting import InvalidArgumentError
 from hockeystick.learners.federated.stochastic.calibration import calibrated, one_release, theorem_6
@@ -42,8 +42,9 @@ def scales(found: StochSetting, k: int = -1) -> tuple[float, ...]:
 # --- pure ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
-@given(
+@deep_examples(
+    12,
+    100,
     epsilon=st.floats(0.01, 20.0),
     model=st.sampled_from(["output", "client", "server", "central"]),
     noise=st.sampled_from(["laplace", "gumbel", "exponential"]),
@@ -52,7 +53,6 @@ def scales(found: StochSetting, k: int = -1) -> tuple[float, ...]:
     assignment=st.sampled_from(["secret", "contiguous"]),
     amplified=st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
 def test_pure_targets_are_met_and_used_up(
     epsilon: float, model: str, noise: str, low: float, smoothness: float | None, assignment: str, amplified: bool
 ) -> None:

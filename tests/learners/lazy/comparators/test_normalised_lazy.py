@@ -220,7 +220,7 @@ CASES = st.tuples(
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("examples", [9, pytest.param(25, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("examples", [5, pytest.param(25, marks=pytest.mark.deep)])
 def test_no_certificate_below_the_truth(examples: int) -> None:
     settings(max_examples=examples)(given(CASES)(check_certificate))()
 

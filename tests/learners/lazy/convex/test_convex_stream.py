@@ -458,7 +458,7 @@ class _Released:
         return found
 
 
-@pytest.mark.statistical
+@pytest.mark.deep  # in CI releases are compared with simulations, which an audit of the learner passes
 def test_audit_passes_the_release_and_refutes_a_mutant() -> None:
     """False alarm 1e-6. The mutant's draws are at the ends of the line: 800 samples refute it in every run."""
     learner = _learner(2, 1, inverse_temperature=0.1, regularisation=2.0, fake_switch_probability=0.5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import diagonal
+from samples import deep_examples, diagonal
 
 from hockeystick.accounting import InvalidArgumentError, epsilon
 from hockeystick.accounting.events.catalogue import GaussianDP, LazySwitchDecision, VisibleMixture, compose
@@ -78,9 +78,7 @@ def test_last_step_without_a_number() -> None:
     )
 
 
-@pytest.mark.statistical
-@given(st.floats(-6, 2), st.floats(-4, -0.5))
-@settings(max_examples=30)
+@deep_examples(10, 100, st.floats(-6, 2), st.floats(-4, -0.5))
 def test_last_step_never_exceeds_its_target(log_epsilon: float, log_p: float) -> None:
     target = Target(epsilon=10.0**log_epsilon, delta=1e-6)
     p = 10.0**log_p
@@ -160,7 +158,7 @@ def test_targets_from_tiny_to_large_are_met(rounds: int, target: float) -> None:
     assert found <= target and (at_best or found >= 0.98 * target)
 
 
-@pytest.mark.parametrize("group", [2, pytest.param(7, marks=pytest.mark.statistical)])
+@pytest.mark.parametrize("group", [2, pytest.param(7, marks=pytest.mark.deep)])
 def test_groups_are_certified_as_such(group: int) -> None:
     one = LazyExperts.calibrated(rounds=2000, experts=5, epsilon=1.0, delta=1e-6, variant="dartboard")
     many = LazyExperts.calibrated(rounds=2000, experts=5, epsilon=1.0, delta=1e-6, variant="dartboard", group=group)
@@ -180,8 +178,7 @@ def test_bad_targets_are_refused() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("adversary", ["oblivious", "adaptive"])
-@pytest.mark.parametrize("target", [1e-6, 0.1])
+@pytest.mark.parametrize(("adversary", "target"), diagonal(["oblivious", "adaptive"], [1e-6, 0.1]))
 def test_convex_search_does_not_mind_many_rounds(target: float, adversary: str) -> None:
     for rounds in (10**4, 10**12):
         search = ConvexSearch(rounds, Ball(3, 1.0), 1.0, Target(epsilon=target, delta=1e-6), adversary)  # type: ignore[arg-type]

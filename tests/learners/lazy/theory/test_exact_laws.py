@@ -10,6 +10,7 @@ from divergences import hockey_stick
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import deep_examples
 
 from hockeystick import accounting
 from hockeystick.accounting import BoundedRange, InvalidArgumentError, LazySwitchDecision, PrivacyEvent, VisibleMixture
@@ -163,9 +164,7 @@ def _settings(draw: st.DrawFn) -> tuple[LazyExperts, int, str, int]:
     return learner, before, draw(st.sampled_from(("zero", "alternating", "random"))), draw(st.integers(0, 10**6))
 
 
-@pytest.mark.statistical
-@settings(max_examples=60)
-@given(_settings())
+@deep_examples(18, 150, _settings())
 @example((_learner(2, 1, 0.1, 0.05, "dartboard"), 0, "zero", 0))
 @example((_learner(3, 1, 0.1, 0.05, "dartboard"), 0, "zero", 0))
 def test_no_certificate_below_the_truth(case: tuple[LazyExperts, int, str, int]) -> None:

@@ -38,7 +38,7 @@ def test_counts_by_curves_are_the_largest_certified(rounds: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("rounds", [10**4, 10**6, 10**12])
+@pytest.mark.parametrize("rounds", [10**4, 10**6, pytest.param(10**12, marks=pytest.mark.deep)])
 def test_counts_by_epsilons_are_the_largest_certified(rounds: int) -> None:
     found = _found(rounds, "epsilon")
     assert found.instances == {10**4: 1, 10**6: 3, 10**12: 119}[rounds] and found.epsilon is not None
@@ -52,7 +52,7 @@ def test_counts_by_epsilons_are_the_largest_certified(rounds: int) -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("known", ["curve", "epsilon"])
+@pytest.mark.parametrize("known", ["curve", pytest.param("epsilon", marks=pytest.mark.deep)])
 def test_more_budget_or_regret_is_room_for_more(known: str) -> None:
     def count(epsilon: float, excess: float) -> int:
         found = free_instances(

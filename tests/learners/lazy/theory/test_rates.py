@@ -120,7 +120,7 @@ def test_batching_costs_its_length_not_its_square() -> None:
     np.testing.assert_allclose(extra, rate * rounds * (batches - 1) / 8, rtol=0.02)
 
 
-@pytest.mark.statistical
+@pytest.mark.deep  # calibrated bounds themselves are compared with known optima in CI
 def test_calibrated_bounds_follow_the_corrected_rates() -> None:
     """In the regime where privacy rules, T^(2/5) and eps^(-3/5): not the printed 1/3 and -2/3."""
 

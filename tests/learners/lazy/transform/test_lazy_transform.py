@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 from divergences import larger_hockey_stick
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from samples import deep_examples
 
 from hockeystick.accounting import InvalidArgumentError, UnsupportedEventError
 from hockeystick.accounting.arrays import FloatArray
@@ -313,9 +314,9 @@ def _case(
     return learner, first, second
 
 
-@pytest.mark.statistical
-@settings(max_examples=25)
-@given(
+@deep_examples(
+    8,
+    60,
     st.integers(0, 10**6),
     st.sampled_from((1, 2)),
     st.booleans(),
