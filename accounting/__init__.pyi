@@ -7,6 +7,7 @@ from .budgets.calibration import EpsilonDelta as EpsilonDelta
 from .budgets.calibration import TruePositiveRate as TruePositiveRate
 from .budgets.calibration import calibrate as calibrate
 from .budgets.dp_sgd import DPSGD as DPSGD
+from .budgets.dp_sgd_last_iterate import LastIterateOfDPSGD as LastIterateOfDPSGD
 from .budgets.durable_ledger import DurableLedger as DurableLedger
 from .budgets.durable_ledger import Receipt as Receipt
 from .budgets.durable_ledger import StoredCharge as StoredCharge
@@ -20,6 +21,8 @@ from .budgets.ledger import Ledger as Ledger
 from .budgets.odometer import Odometer as Odometer
 from .budgets.odometer import OdometerReading as OdometerReading
 from .budgets.renyi_filter import RDPFilter as RDPFilter
+from .budgets.residue_filter import ResidueFilter as ResidueFilter
+from .budgets.residue_filter import filter_for as filter_for
 from .budgets.stores.rows import LedgerError as LedgerError
 from .budgets.stores.rows import LedgerTimeoutError as LedgerTimeoutError
 from .engines.best_bound import METHODS as METHODS

@@ -2,6 +2,8 @@ from .adapters.adapted import Adapted as Adapted
 from .adapters.adapted import AdaptedBatch as AdaptedBatch
 from .adapters.any_library import adapt as adapt
 from .adapters.opendp_contexts import context_query as context_query
+from .attacks.expansion import Expansion as Expansion
+from .attacks.expansion import largest_expansion as largest_expansion
 from .bounds.sample_limits import Limit as Limit
 from .bounds.sample_limits import klinf as klinf
 from .bounds.sample_limits import samples_needed as samples_needed

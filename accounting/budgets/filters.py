@@ -112,7 +112,8 @@ def known_adjacency(value: object) -> Adjacency:
     return value
 
 
-def _mu(value: float) -> float:
+def known_mu(value: float) -> float:
+    """Returns a budget μ in [1e-50, 1e50]."""
     return validate.real("mu", value, low=1e-50, high=1e50)
 
 
@@ -350,7 +351,7 @@ class ZCDPFilter(PrivacyFilter):
         def at(rho: float) -> ZCDPFilter:
             return cls(rho, failure_delta=failure_delta, adjacency=adjacency)
 
-        return _largest(at, *target(epsilon, delta, failure_delta), low=1e-30, high=1e30)
+        return largest(at, *target(epsilon, delta, failure_delta), low=1e-30, high=1e30)
 
     def _budgets(self) -> dict[str, float]:
         return {"rho": self.rho}
@@ -377,7 +378,7 @@ class GDPFilter(PrivacyFilter):
       (False, True)
     """
 
-    mu: float = field(converter=_mu)
+    mu: float = field(converter=known_mu)
 
     @classmethod
     def for_target(
@@ -392,7 +393,7 @@ class GDPFilter(PrivacyFilter):
         def at(mu: float) -> GDPFilter:
             return cls(mu, failure_delta=failure_delta, adjacency=adjacency)
 
-        return _largest(at, *target(epsilon, delta, failure_delta), low=1e-15, high=1e15)
+        return largest(at, *target(epsilon, delta, failure_delta), low=1e-15, high=1e15)
 
     def _budgets(self) -> dict[str, float]:
         return {"mu^2": self.mu * self.mu}
@@ -417,7 +418,7 @@ def target(epsilon: float, delta: float, failure_delta: float) -> tuple[float, f
 FilterKind = TypeVar("FilterKind", bound=PrivacyFilter)
 
 
-def _largest(
+def largest(
     at: Callable[[float], FilterKind], epsilon: float, delta: float, _: float, *, low: float, high: float
 ) -> FilterKind:
     """The filter with the largest budget in [low, high] that keeps to the target, by bisection of its logarithm.

@@ -20,6 +20,7 @@ from hockeystick.audits.catalogue.lazy.restarts import restart_cases
 from hockeystick.audits.catalogue.literature.cases import zoo_cases
 from hockeystick.audits.catalogue.mechanisms.baselines import baseline_cases
 from hockeystick.audits.catalogue.mechanisms.bounded_contributions import bounded_cases
+from hockeystick.audits.catalogue.mechanisms.last_iterates import last_iterate_cases
 from hockeystick.audits.catalogue.mechanisms.lazy_walk import walk_cases
 from hockeystick.audits.catalogue.mechanisms.mechanisms import mechanism_cases
 from hockeystick.audits.catalogue.mechanisms.noise_shares import share_cases
@@ -40,7 +41,14 @@ def catalogue() -> tuple[Case, ...]:
         >>> sum(case.broken for case in cases) > 100 and sum(not case.broken for case in cases) > 100
         True
     """
-    mechanisms = (*mechanism_cases(), *share_cases(), *secure_sum_cases(), *bounded_cases(), *walk_cases())
+    mechanisms = (
+        *mechanism_cases(),
+        *share_cases(),
+        *secure_sum_cases(),
+        *bounded_cases(),
+        *walk_cases(),
+        *last_iterate_cases(),
+    )
     learners = (
         *learner_cases(),
         *restart_cases(),

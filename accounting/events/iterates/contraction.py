@@ -105,6 +105,7 @@ class Contraction:
             f"each record's loss is convex and {float(smooth):g}-smooth; a clipped gradient is that of such a loss, as "
             "for linear predictors with a convex loss of one number, and not in general",
             f"the regulariser {float(weak):g}/2·‖x‖² is public and outside the clipping",
-            f"no batch has more than {most} records, whatever the data; a public constant divides their sum",
+            f"no batch has more than {most} records, whatever the data, unless larger ones are charged as a failure; "
+            "a public constant divides their sum",
         )
         return cls(float_up(exact), words)
