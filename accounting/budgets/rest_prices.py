@@ -76,14 +76,14 @@ def _law(event: PrivacyEvent) -> Law:
     losses, p = law.losses(), law.p
     losses, p = losses[p > 0.0], p[p > 0.0]
     spread = max(math.sqrt(float(p @ losses**2)), 1e-12)
-    ends = np.arcsinh(losses[[0, -1]] / spread)
-    kept = np.unique(np.concatenate([losses[[0, -1]], spread * np.sinh(np.linspace(*ends, _ATOMS))[1:-1]]))
+    first, last = (math.asinh(float(loss) / spread) for loss in losses[[0, -1]])
+    kept = np.unique(np.concatenate([losses[[0, -1]], spread * np.sinh(np.linspace(first, last, _ATOMS))[1:-1]]))
     right = np.clip(np.searchsorted(kept, losses), 1, len(kept) - 1)
     below, above = kept[right - 1], kept[right]
     # P's mass and Q's, p·e^{−loss}, are both kept.
     share = np.clip(np.expm1(below - losses) / np.expm1(below - above), 0.0, 1.0)
     masses = np.bincount(right, p * share, len(kept)) + np.bincount(right - 1, p * (1 - share), len(kept))
-    return kept, masses * (1 + 1e-12), law.infinity  # thousands of sums, each off by U
+    return kept, np.asarray(masses, dtype=float) * (1 + 1e-12), law.infinity  # thousands of sums, each off by U
 
 
 def _gaussian(e: Array, m: float) -> tuple[Array, Array]:

@@ -16,7 +16,6 @@ from hockeystick.accounting import (
     Gaussian,
     GDPFilter,
     HockeystickError,
-    PoissonSampled,
     PrivacyEvent,
     PrivacyFilter,
     PureDP,
@@ -31,10 +30,8 @@ from hockeystick.accounting.numerics.rounded_text import formatted_up
 PAGE = DOCS / "budgets.md"
 DELTA = 1e-6
 PLANS: dict[str, tuple[PrivacyEvent, int]] = {
-    "1000 × PureDP(0.1)": (PureDP(0.1), 1000),
     "100 × PureDP(0.5)": (PureDP(0.5), 100),
     "20 × PureDP(1)": (PureDP(1.0), 20),
-    "300 × PoissonSampled(0.01, Gaussian(0.8))": (PoissonSampled(0.01, Gaussian(0.8)), 300),
     "100 × Gaussian(10)": (Gaussian(10.0), 100),
 }
 KINDS: dict[str, type[ZCDPFilter] | type[RDPFilter] | type[GDPFilter] | type[ResidueFilter]] = {
@@ -74,8 +71,13 @@ def cell(plan: str, kind: str) -> Result:
     fixed = epsilon(compose((event, count)), DELTA).upper
     if kind == "fixed in advance":
         return {"epsilon": fixed}
-    options = {"uses": count} if kind == "residue filter" else {}
-    found = least(lambda target: KINDS[kind].for_target(target, DELTA, **options), event, count, 0.999 * fixed)
+
+    def make(target: float) -> PrivacyFilter:
+        if kind == "residue filter":
+            return ResidueFilter.for_target(target, DELTA, uses=count)
+        return KINDS[kind].for_target(target, DELTA)
+
+    found = least(make, event, count, 0.999 * fixed)
     return {"epsilon": found if math.isfinite(found) else None}
 
 
