@@ -64,7 +64,8 @@ def total(law: Sum, count: int, *, spread: bool, width: float, small: bool) -> S
       small: whether small sums matter (functions (c − S)₊) or large ones ((S − c)₊).
     """
     mean = float(law.x @ law.w)
-    square = min(float((law.x - mean) ** 2 @ law.w), _NARROW if small else _WIDE)
+    with np.errstate(over="ignore"):
+        square = min(float((law.x - mean) ** 2 @ law.w), _NARROW if small else _WIDE)
     beyond = np.cumsum((law.x * law.w)[::-1])[::-1]
     typical = float(law.x[max(int(np.searchsorted(-beyond, -_RARE)) - 1, 0)])
     rules = _Rules(spread, width, small, mean, square, float(law.x[-1]), typical)

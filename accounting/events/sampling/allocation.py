@@ -46,11 +46,13 @@ _CELLS = 2**13  # of the inner law
 _REVEALED = 1e-28  # part of P in the largest ratios that counts as revealed
 _NO_PART = 1e-14  # part of P in the largest ratios that are one where only small sums matter
 _NODES = 900  # of a sum, or so
+_LARGE, _MORE_NODES = 60.0, 1500  # losses beyond that take wider cells: so many more nodes, or so
 _WIDTHS = (0.002, 0.026)
 _COARSER = 3.0  # times as wide
 _LEAST = 1e-40  # mass
 _COUNTED = 2**12  # steps
 _STEEPEST = 300.0  # loss of one of two outcomes
+_TOP = 600.0  # loss of an access of which a ratio, and sums of them, are floats
 _SAME = 1e-12  # by which a sum of probabilities may miss 1
 _FEW = 128  # losses, which are far apart
 
@@ -80,6 +82,9 @@ class RandomAllocation(DirectedEvent):
     | one of t, or two outcomes per step | that of the pair above, as a narrow bracket      | allocation-exact  |
     | k of t                             | one of each of k blocks; within some per cent    | allocation-blocks |
     | all of them                        | ``event``, composed                              | as the composition|
+
+    Accesses with losses above 600 are charged as ``event`` composed ``chosen`` times, too: at next to no noise the
+    choice hides next to nothing.
 
     The Rényi curves are those of ``event`` composed ``chosen`` times. At distance g, a group of g records, it is a
     chain of g steps.
@@ -122,8 +127,8 @@ class RandomAllocation(DirectedEvent):
 
     @property
     def method(self) -> str:
-        """The name of the bound: "allocation-exact", "allocation-blocks", or "" where all steps are chosen."""
-        if self.chosen == self.steps:
+        """The name of the bound: "allocation-exact", "allocation-blocks", or "" where the choice is not counted."""
+        if self.chosen == self.steps or _is_steep(self._inner()):
             return ""
         return "allocation-exact" if self.restated() is self else "allocation-blocks"
 
@@ -154,7 +159,7 @@ class RandomAllocation(DirectedEvent):
     def restated(self) -> PrivacyEvent:
         """Returns the events that this one is charged as: itself, or a composition of blocks or of all steps."""
         k, t = self.chosen, self.steps
-        if k == t:
+        if k == t or _is_steep(self._inner()):  # a uniform choice costs at most what the chosen accesses cost
             return compose((self._inner(), k))
         if k == 1 or (t <= _COUNTED and all(_two_outcomes(way.pair()) for way in self._inner().directions())):
             return self
@@ -268,14 +273,29 @@ def _pair(inner: PrivacyEvent, steps: int, chosen: int, small: bool, upper: bool
     if len(one.x) == 1 and one.far == 0.0:  # a ratio that is always 1
         return Atoms((0.0,), (1.0,))
     beyond = one.x[one.x * one.w > 1e-13]
-    width = math.log(max(float(beyond[-1]) if len(beyond) else 1.0, 1.0)) / _NODES
-    width = coarser * min(max(width, _WIDTHS[0]), _WIDTHS[1])
+    far = math.log(max(float(beyond[-1]) if len(beyond) else 1.0, 1.0))
+    likely = one.x[(one.w > 1e-13) & (one.x > 0.0)]
+    span = far - math.log(min(float(likely[0]) if len(likely) else 1.0, 1.0))
+    width = coarser * min(max(far / _NODES, _WIDTHS[0]), max(_WIDTHS[1], (span - _LARGE) / _MORE_NODES))
     law = ratio_sums.total(one, steps, spread=upper, width=width, small=small)
     return _of_ratios(law, small, upper)
 
 
-def _one(inner: PrivacyEvent, own: DominatingPair | None, small: bool, upper: bool) -> Sum:
-    """The law of one ratio, from the losses of an access in its own order."""
+@lru_cache(maxsize=256)
+def _is_steep(inner: PrivacyEvent) -> bool:
+    """Whether losses of an access above ``_TOP`` have a part of P that counts, in any direction."""
+    if not inner.has_profile():  # one of all steps
+        return False
+    for way in inner.directions():
+        if way.loss_support()[1] > _TOP:
+            losses, p, _, _ = _losses(way, way.pair(), True)
+            if float(p[losses > _TOP].sum()) > _REVEALED:
+                return True
+    return False
+
+
+def _losses(inner: PrivacyEvent, own: DominatingPair | None, upper: bool) -> tuple[Array, Array, float, float]:
+    """The losses of an access in ascending order, the part of P in each and at infinity, and what losses are off by."""
     if isinstance(own, Atoms):
         losses, p, infinity, off = np.array(own.losses), np.array(own.p), own.at_infinity, 2.0**-42
     else:
@@ -285,7 +305,16 @@ def _one(inner: PrivacyEvent, own: DominatingPair | None, small: bool, upper: bo
         if not upper:  # see ``losses.loss_grid``
             losses = losses - SNAP * np.abs(losses).max()
     order = np.argsort(losses)
-    losses, p = np.clip(losses[order], -600.0, 600.0), p[order]
+    return losses[order], p[order], infinity, off
+
+
+def _one(inner: PrivacyEvent, own: DominatingPair | None, small: bool, upper: bool) -> Sum:
+    """The law of one ratio, from the losses of an access in its own order."""
+    losses, p, infinity, off = _losses(inner, own, upper)
+    if upper:  # what is above is as good as infinite; from below it counts as the largest that a ratio can tell
+        infinity += float(p[losses > _TOP].sum())
+        losses, p = losses[losses <= _TOP], p[losses <= _TOP]
+    losses = np.clip(losses, -_TOP, _TOP)
     off += float(np.abs(losses).max() + 8.0) * 4 * U
     if small:  # P is the law without the record, under which copies are independent
         x, w = np.exp(-losses[::-1]), p[::-1]

@@ -4,8 +4,10 @@ import functools
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
+from spies import spied
 
 from hockeystick.accounting import (
     ZCDP,
@@ -33,6 +35,7 @@ from hockeystick.accounting import (
 from hockeystick.accounting.engines import listed_losses
 from hockeystick.accounting.events.sampling.allocation import _merged, coarsened, likened
 from hockeystick.accounting.losses.dominating_pairs import Atoms
+from hockeystick.accounting.numerics import ratio_sums
 
 PAIRS = {
     "symmetric": ((0.8, 0.2), (0.2, 0.8)),
@@ -225,6 +228,45 @@ def test_brackets_are_narrow(event, at, least, most):
     found = epsilon(event, at, bracket=True)
     assert least <= found.upper <= most and found.method == "allocation-exact"
     assert found.upper * (1 - 1.1e-3) <= low(found) <= found.upper
+
+
+@pytest.mark.parametrize("steps", [3, 235])
+@pytest.mark.parametrize("sigma", [0.005, 0.02, 0.03, 0.037])
+def test_next_to_no_noise_costs_what_the_access_costs_or_a_factor_of_the_steps_less(sigma, steps):
+    """The average of the ratios is at least 1/t of that of the record's own step: δ(ε) is at least its δ(ε + ln t)."""
+    own = epsilon_of_normals(1 / sigma, 1e-5)
+    found = epsilon(RandomAllocation(steps, 1, Gaussian(sigma)), 1e-5, bracket=True)
+    assert own - math.log(steps) <= found.upper <= own * (1 + 1e-9)
+    assert low(found) <= found.upper
+
+
+def epsilon_of_normals(mu, at):
+    """ε at a δ of normal laws whose means differ by mu, by bisection of the closed form with 60 digits."""
+    with mpmath.workdps(60):
+        mu, least, most = mpmath.mpf(mu), mpmath.mpf(0), mpmath.mpf(mu) * mu + 40 * mu
+        for _ in range(80):
+            eps = (least + most) / 2
+            above = mpmath.ncdf(mu / 2 - eps / mu) - mpmath.exp(eps) * mpmath.ncdf(-mu / 2 - eps / mu) > at
+            least, most = (eps, most) if above else (least, eps)
+        return float(most)
+
+
+def test_answers_that_are_next_to_certain_cost_what_they_cost_alone():
+    for whole in (400.0, 650.0, 5000.0):
+        found = epsilon(RandomAllocation(3, 1, RandomizedResponse(whole)), 0.25).upper
+        assert whole - LN3 + math.log(0.75) <= found * (1 + 1e-12) and found <= whole
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sigma", [0.05, 0.1])
+def test_large_losses_take_few_nodes(sigma, monkeypatch):
+    """By losses of many nodes each addition took most of a minute."""
+    calls = spied(monkeypatch, ratio_sums, "_pairs")
+    own = epsilon_of_normals(1 / sigma, 1e-5)
+    event = RandomAllocation(30, 1, Gaussian(sigma))
+    found = epsilon(event, 1e-5)
+    assert own - math.log(30) <= found.upper <= own
+    assert max(len(call.args[0].x) * len(call.args[1].x) for call in calls) < 6e7
 
 
 @pytest.mark.statistical
