@@ -6,6 +6,9 @@ missing, deep inside. ``typed`` gives a public function, and the public methods 
 ends in such an error, its arguments are compared with their annotations, and the first that does not fit is named, with
 its class and the one that is expected. The value is never shown, as it may hold data. Calls that succeed are not
 checked, and an error that no argument explains is raised unchanged: it may be one of the caller's own function.
+
+The methods of what a public call returns are public too, such as those of a session or a plan. Their classes get the
+handler with their first object that is returned.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ import numpy as np
 from hockeystick.accounting.errors import HockeystickError, InvalidArgumentError, InvalidDataError
 
 T = TypeVar("T")
+
+_known: set[type] = {type(None), bool, int, float, str, tuple, list, dict, np.ndarray}
+"""The classes of what public calls have returned; those of the library among them have the handler."""
 
 MARK = "_has_typed_errors"
 """The attribute of functions and classes that have the handler."""
@@ -81,10 +87,14 @@ def _handle_methods(cls: type) -> None:
 def _handled(function: types.FunctionType) -> types.FunctionType:
     """A function that does the same, with the handler; its globals are those of the function, where doctest looks."""
     ours, faults, refused, languages = HockeystickError, _FAULTS, _refusal, _OF_THE_LANGUAGE
+    known, learn = _known, _learn
 
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            found = function(*args, **kwargs)
+            if type(found) not in known:
+                learn(found)
+            return found
         except ours:
             raise
         except faults as error:
@@ -97,6 +107,26 @@ def _handled(function: types.FunctionType) -> types.FunctionType:
     setattr(found, MARK, True)
     functools.update_wrapper(found, function)
     return found
+
+
+def _learn(found: object) -> None:
+    """Gives the class of an object that a public call returned the handler, and those of what it holds."""
+    pending = [found]
+    while pending:
+        one = pending.pop()
+        kind = type(one)
+        if isinstance(one, (tuple, list)):
+            pending += one[:1]
+        if kind in _known:
+            continue
+        _known.add(kind)
+        if kind.__module__.startswith(_OURS):
+            typed(kind)
+            pending += [getattr(one, name, None) for name in _fields(kind)]
+
+
+def _fields(kind: type) -> list[str]:
+    return [field.name for field in getattr(kind, "__attrs_attrs__", ())]
 
 
 def _refusal(

@@ -24,7 +24,7 @@ from hockeystick.accounting.events.sampling.allocation import coarsened, likened
 from hockeystick.accounting.graph.accountant_graph import AccountantGraph
 from hockeystick.accounting.graph.guarantee import Guarantee
 from hockeystick.accounting.losses import gaussian_profile
-from hockeystick.accounting.numerics import crossings
+from hockeystick.accounting.numerics import crossings, work_limit
 
 _FAR = 60.0  # |ln(cost/target)| is cut off here: far enough to lead a search
 _CLOSE = 3e-5  # a part of ε: by more the two inversions do not differ
@@ -32,6 +32,7 @@ _FLAT = 0.5  # ε/δ below which ε changes so much more than δ that it leads a
 _LIKE_ONE = 0.99  # δ from which δ leads a search nowhere either
 _STEP = math.log(8.0)
 _PATIENCE = 2  # inversions that may be refused
+_MOST_WORK = 2.0**34  # of all bounds of a search: some 10 s
 _LITTLE = 2.0**27  # of work, some 0.2 s, for an inversion that leads
 _COARSER = 3  # powers of 2 by which the grid of a cut law that leads is coarser
 
@@ -201,7 +202,8 @@ def calibrate(
 
     Raises:
       InvalidArgumentError: an argument is outside its domain, or ``build`` returns an object without an event.
-      NumericalError: no value in the domain meets the target, or the search did not converge.
+      NumericalError: no value in the domain meets the target, the search did not converge, or it takes too long: the
+        work of its bounds is counted in terms of sums, and limited.
 
     Example: noise for a thousand steps.
 
@@ -247,6 +249,7 @@ class Search:
             low, high = max(1.0, float(math.ceil(low))), float(math.floor(min(high, validate.MOST)))
         self.low, self.high = low, high
         self.tried: dict[float, float] = {}
+        self.begun = work_limit.done()
         self.first: int | None = None  # which direction of the event is asked for alone, and first
 
     def excess(self, value: float) -> float:
@@ -256,6 +259,12 @@ class Search:
                 found = self._excess_of(self._event(value))
             except NumericalError:
                 found = _FAR  # no bound there is as bad as a bound that is too large
+            if work_limit.done() - self.begun > _MOST_WORK:
+                raise NumericalError(
+                    f"a value that meets {self.target} takes too long to find: {len(self.tried)} bounds up to that at "
+                    f"{value:g} took more than a search may; give a guess near it, a larger tolerance, or a target "
+                    "that is less extreme"
+                )
             self.tried[value] = min(_FAR, max(-_FAR, found))
         return self.tried[value]
 

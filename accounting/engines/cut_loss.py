@@ -150,7 +150,7 @@ class Sketch:
         for _, count, start, _, log_q, loss in self.parts:
             y = log_q - np.multiply.outer(self.rates, np.maximum(loss, start))
             peak = y.max(axis=1)
-            self.rest += count * (peak + np.log(np.exp(y - peak[:, None]).sum(axis=1)))
+            self.rest += float(count) * (peak + np.log(np.exp(y - peak[:, None]).sum(axis=1)))
         self.rest = np.maximum(self.rest, 0.0)
         self.floor = -sum(count * min(start, 0.0) for _, count, start, *_ in self.parts)
         self.tails = [(count, loss, np.cumsum(np.exp(log_q)[::-1])[::-1]) for _, count, _, _, log_q, loss in self.parts]
@@ -160,7 +160,8 @@ class Sketch:
         most = min(self.floor, float(np.min((self.rest - math.log(_MISSED)) / self.rates)))
         margins = most * np.geomspace(1e-4, 1.0, 200)
         above = sum(
-            count * np.append(tail, 0.0)[np.searchsorted(loss, epsilon + margins)] for count, loss, tail in self.tails
+            float(count) * np.append(tail, 0.0)[np.searchsorted(loss, epsilon + margins)]
+            for count, loss, tail in self.tails
         )
         missed = np.minimum(0.0, (self.rest[:, None] - np.multiply.outer(self.rates, margins)).min(axis=0))
         with np.errstate(divide="ignore"):

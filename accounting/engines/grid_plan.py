@@ -259,7 +259,7 @@ def _atoms(event: PrivacyEvent) -> tuple[Array, Array, bool]:
     found = [(count, *_atoms(inner)) for inner, count in inside]
     # Between grid points other events' profiles may have kinks, as where those of two branches cross.
     smooth = not isinstance(event, Composed | VisibleMixture) or any(dense for *_, dense in found)
-    weights = [np.empty(0), *(count * p for count, _, p, _ in found)]
+    weights = [np.empty(0), *(float(count) * p for count, _, p, _ in found)]
     return np.concatenate([np.empty(0), *(losses for _, losses, _, _ in found)]), np.concatenate(weights), smooth
 
 

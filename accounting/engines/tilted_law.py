@@ -31,7 +31,7 @@ from hockeystick.accounting.errors import NumericalError
 from hockeystick.accounting.events.basic.discretised import discretise
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.loss_grid import DENSE, SNAP, LossPmf, SparsePmf, sparse_from_pair
-from hockeystick.accounting.numerics import fft_round_off, single_core
+from hockeystick.accounting.numerics import fft_round_off, single_core, work_limit
 from hockeystick.accounting.numerics.directed_rounding import U
 
 _WRAP = 1e-9  # of the tilted law may wrap round into the sum
@@ -287,6 +287,7 @@ class _Spectrum:
         others = folded(weights, peak, self.size)
         others[0] -= atom
         norm, mass = single_core.norm(others), float(np.abs(others).sum())
+        work_limit.count(work_limit.FREQUENCY * len(others))
         z = fft.rfft(others)
         del others
         if self.lit is not None:
@@ -345,6 +346,7 @@ class _Spectrum:
             full = np.zeros(self.size // 2 + 1, dtype=complex)
             full[self.lit] = self.product
         del self.product
+        work_limit.count(work_limit.FREQUENCY * self.size)
         t = fft.irfft(full, self.size, overwrite_x=True)
         norm = single_core.norm(t)
         np.maximum(t, 0.0, out=t)

@@ -36,7 +36,7 @@ from hockeystick.accounting.losses.dominating_pairs import (
     Cells,
     DominatingPair,
 )
-from hockeystick.accounting.numerics import fft_round_off, single_core
+from hockeystick.accounting.numerics import fft_round_off, single_core, work_limit
 from hockeystick.accounting.numerics.decaying_sums import decaying
 from hockeystick.accounting.numerics.directed_rounding import U
 
@@ -191,6 +191,7 @@ def _pieces(
         for i in range(0, count, _CHUNK):
             j = min(i + _CHUNK, count)
             edges = (first + width * np.arange(i, j + 1)) * step - shift
+            work_limit.count(work_limit.CELL * (j - i))
             yield before + i, before + j, width, edges, pair.cells(edges)
         before += count
 

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+import threading
+
 from hockeystick.accounting.errors import NumericalError
+
+CELL, FREQUENCY = 400.0, 75.0
+"""Terms that take about as long as one cell of a law of losses, and as one value of a Fourier transform."""
+
+_done = threading.local()
+
+
+def done() -> float:
+    """Returns how much work the engines of this thread have done since it began, in terms of a sum."""
+    return float(getattr(_done, "terms", 0.0))
+
+
+def count(terms: float) -> None:
+    """Adds to :func:`done`."""
+    _done.terms = done() + terms
 
 
 class Work:
@@ -20,3 +37,4 @@ class Work:
         self.left -= terms
         if self.left < 0.0:
             raise NumericalError(f"the bound would take more than the {self.most:g} terms that one may")
+        count(terms)

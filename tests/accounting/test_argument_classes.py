@@ -105,3 +105,25 @@ def test_public_functions_and_classes_keep_their_identity_and_signature() -> Non
 def test_a_public_call_with_an_object_of_a_wrong_class_is_refused(call: Any, argument: str, odd: object) -> None:
     with pytest.raises(hs.accounting.HockeystickError, match=argument):
         call(odd)
+
+
+def test_methods_of_what_a_public_call_returned_are_public_too() -> None:
+    """The classes of sessions, moves and plans are in no face of the packages."""
+    session = hs.learners.LazyExperts(rounds=4, experts=3, learning_rate=0.1, fake_switch_probability=0.1).start()
+    graph = AccountantGraph().source("a").release("b", hs.events.Laplace(1.0), reads=["a"])
+    for found in (session, graph.guarantee().moves[0]):
+        assert argument_classes.MARK in vars(type(found))
+
+
+def test_the_class_of_a_returned_object_is_learned_once(monkeypatch: pytest.MonkeyPatch, handled: Any) -> None:
+    class Box:
+        def put(self, names: list[str]) -> int:
+            return len(names)
+
+    Box.__module__ = Box.put.__module__ = "hockeystick.planted"
+    pick = types.FunctionType((lambda kind: kind()).__code__, globals(), "pick")
+    pick.__module__ = "hockeystick.planted"
+    box = typed(pick)(Box)
+    assert box.put(["a"]) == 1
+    with pytest.raises(InvalidDataError, match=r"^names=<int>"):
+        box.put(3)

@@ -17,10 +17,12 @@ from spies import spied
 import hockeystick as hs
 from hockeystick import accounting, audits, events, learners, mechanisms
 from hockeystick.accounting import InvalidArgumentError, NumericalError
+from hockeystick.accounting.budgets import calibration
 from hockeystick.accounting.engines import best_bound
 from hockeystick.accounting.events.noise import integer_noise
 from hockeystick.accounting.graph.parts import nodes
 from hockeystick.accounting.losses import dominating_pairs, integer_noise_tables
+from hockeystick.accounting.numerics import work_limit
 from hockeystick.audits.one_run import several_runs
 from hockeystick.learners.distribution import LabelTable
 from hockeystick.learners.divergence import AssumedCounts, Harmonic, Smoothed
@@ -120,6 +122,38 @@ def test_dp_sgd_is_calibrated_to_any_epsilon_in_few_evaluations(epsilon, monkeyp
     event, less = found.event, run.guarantee(found.value * (1 - 4e-4)).event
     lower = hs.delta(less, epsilon, bracket=True).lower
     assert lower is not None and hs.delta(event, epsilon).upper <= 1e-5 < lower
+
+
+def test_a_search_that_takes_too_much_work_is_refused(monkeypatch):
+    """Each bound is counted as if it took half of what a search may take."""
+    kept, tried = best_bound._delta, []
+
+    def costly(event, at, bracket, only):
+        tried.append(event)
+        work_limit.count(calibration._MOST_WORK / 1.9)
+        return kept(event, at, bracket, only)
+
+    monkeypatch.setattr(best_bound, "_delta", costly)
+    with pytest.raises(NumericalError, match="takes too long to find: .* give a guess near it"):
+        accounting.calibrate(events.Gaussian, accounting.Advantage(0.1))
+    assert len(tried) == 2
+
+
+@pytest.mark.parametrize("advantage", [1e-10, 0.3, 0.999999, 1 - 1e-10])
+def test_advantages_next_to_0_and_1_take_few_evaluations(advantage):
+    """The advantage of Gaussian noise of deviation σ is erf(1/(√8·σ)), which mpmath inverts."""
+    found = accounting.calibrate(events.Gaussian, accounting.Advantage(advantage))
+    with mpmath.workdps(40):
+        least = float(1 / (mpmath.sqrt(8) * mpmath.erfinv(mpmath.mpf(advantage))))
+    assert found.evaluations <= 15 and least * (1 - 1e-9) <= found.value <= least * (1 + 2e-6)
+
+
+def test_the_engines_count_their_work():
+    before = work_limit.done()
+    hs.epsilon(hs.compose((events.PoissonSampled(0.0123, events.Gaussian(0.987)), 77)), 1e-6)
+    middle = work_limit.done()
+    hs.epsilon(hs.compose((events.PoissonSampled(0.0123, events.Gaussian(0.987)), 78)), 1e-6, method="contour")
+    assert before < middle < work_limit.done()
 
 
 def test_choices_of_many_candidates_are_calibrated_in_few_steps(monkeypatch):

@@ -69,7 +69,7 @@ class Composed(Termwise):
     def _rdp(self, orders: Array) -> Array:
         total = np.zeros(np.shape(orders))
         for event, count in self.parts:
-            total += count * event.rdp(orders)
+            total += float(count) * event.rdp(orders)  # numpy below 2 makes objects of larger numbers than its own
         return total
 
     def failure_delta(self) -> float:
