@@ -1,6 +1,6 @@
 """The number of messages that a server of a survey counts a minute, on one core.
 
-python -m benchmarks.learners.surveys [--write] [--work FOLDER]
+python -m benchmarks.learners.survey_speed [--write] [--work FOLDER]
 """
 
 from __future__ import annotations
