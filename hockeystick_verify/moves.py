@@ -107,6 +107,8 @@ class _Graph:
             name = str(pending.pop())
             if name not in reached:
                 reached.add(name)
+                if self.by_name[name].get("last_iterate") is not None:
+                    raise NotCoveredError("a view that sees the last iterate alone")
                 pending += self.by_name[name].get("reads", ())
         kept: list[Node] = []
         complete = True
@@ -255,7 +257,7 @@ _FIELDS = {
     "public": set[str](),
     "transform": {"reads", "stability"},
     "release": {"reads", "event", "count", "reach", "cumulative", "leading", "simulated"},
-    "post": {"reads"},
+    "post": {"reads", "last_iterate"},
 }
 
 

@@ -124,6 +124,12 @@ def test_what_is_not_covered_is_named() -> None:
     replaced = AccountantGraph(Adjacency.REPLACE_ONE).source("d", 2).release("r", Laplace(1.0), reads=["d"])
     with pytest.raises(NotCoveredError, match="leave their block"):
         found(replaced)
+    last = AccountantGraph().source("d").release("r", Laplace(1.0), reads=["d"]).post("p", reads=["r"])
+    content = json.loads(last.view("v", sees=["p"]).to_json())
+    content["nodes"][2]["last_iterate"] = {}
+    assert len(moves_of(content, None, 1)) == 1  # whoever sees all releases pays for all
+    with pytest.raises(NotCoveredError, match="last iterate"):
+        moves_of(content, "v", 1)
     many = graph_of(10**9, [(None, 0), (0, None)])
     with pytest.raises(NotCoveredError, match="families of"):
         found(many)
