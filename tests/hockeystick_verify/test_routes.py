@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import mpmath
 import pytest
@@ -34,20 +35,20 @@ def holds(ends: tuple[arb, arb], value: object) -> bool:
     return bool(low - slack <= value <= high + slack)
 
 
-def mixture_density(centres: list[float], weights: list[float]) -> Callable[[object], object]:
+def mixture_density(centres: list[float], weights: list[float]) -> Callable[[Any], Any]:
     return lambda x: mpmath.fsum(w * mpmath.npdf(x, m) for m, w in zip(centres, weights, strict=True))
 
 
-def _one_way(fall: float, rise: float, eps: object) -> object:
+def _one_way(fall: float, rise: float, eps: Any) -> Any:
     return max(1 - mpmath.exp(rise * (eps - fall) / (fall + rise)), 1 - mpmath.exp(eps), 0)
 
 
-def _range(w: float, eps: object) -> object:
+def _range(w: float, eps: Any) -> Any:
     inside = (mpmath.exp(w / 2) - mpmath.exp(eps / 2)) ** 2 / mpmath.expm1(w)
     return max(1 - mpmath.exp(eps), 0) if abs(eps) >= w else inside
 
 
-LAWS: dict[str, tuple[Callable[[], laws.Pieces], Callable[[object], object]]] = {
+LAWS: dict[str, tuple[Callable[[], laws.Pieces], Callable[[Any], Any]]] = {
     "Laplace": (lambda: laws.laplace(ball(0.5)), lambda e: _one_way(0.5, 0.5, e)),
     "bounded range": (lambda: laws.bounded_range(ball(0.75)), lambda e: _range(0.75, e)),
     "one way": (lambda: laws.one_way(ball(0.75), ball(0.25)), lambda e: _one_way(0.75, 0.25, e)),
@@ -255,7 +256,7 @@ def test_renyi_curves_bound_and_name_themselves() -> None:
 def test_the_worst_pair_of_a_bounded_range_is_the_worst(c: float) -> None:
     worst, w = laws.bounded_range(ball(0.8)).renyi(ball(c)), mpmath.mpf("0.8")
 
-    def moment(t: object) -> object:
+    def moment(t: Any) -> Any:
         p = (mpmath.exp(w) - mpmath.exp(t)) / mpmath.expm1(w)
         return p * mpmath.exp(c * t) + (1 - p) * mpmath.exp(c * (t - w))
 
