@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from scipy import stats
@@ -18,10 +19,10 @@ from hockeystick.accounting import (
 
 FULL = DPSGD(records=100, batch=100, epochs=50, clip=2.0, sampling="full")
 SAMPLED = DPSGD(records=1000, batch=100, epochs=20, clip=2.0)
-TERMS = {"learning_rate": 0.5, "smoothness": 1.0, "regulariser": 0.4}
+TERMS: dict[str, Any] = {"learning_rate": 0.5, "smoothness": 1.0, "regulariser": 0.4}
 
 
-def event_of(last, noise):
+def event_of(last, noise) -> Any:
     (move,) = last.guarantee(noise).moves
     return move.event()
 
@@ -52,8 +53,9 @@ def test_poisson_samples_need_a_step_that_suits_all_records_or_pay_for_large_bat
     exact = 200 * stats.binom.sf(170, 1000, 0.1)
     assert exact <= capped.failure <= exact * (1 + 1e-5) and capped.contraction.factor == 0.8
     assert event_of(capped, 2.0).failure_delta() == capped.failure
+    sampled: Any = last_iterate(PoissonSampled(0.1, Gaussian(2.0)), 200, contraction=0.8)
     parts = {type(part) for part, _ in event_of(capped, 2.0).parts}
-    assert parts >= {type(p) for p, _ in last_iterate(PoissonSampled(0.1, Gaussian(2.0)), 200, contraction=0.8).parts}
+    assert parts >= {type(p) for p, _ in sampled.parts}
     assert any("only the last one is seen" in words for words in capped.guarantee(2.0).assumptions)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hockeystick.accounting import (
     GDPFilter,
     InvalidArgumentError,
     PoissonSampled,
+    PrivacyEvent,
     PureDP,
     ResidueFilter,
     UnsupportedAdjacencyError,
@@ -27,6 +29,7 @@ from hockeystick.accounting import (
     parallel,
 )
 from hockeystick.accounting.budgets.filters import gaussian_charge
+from hockeystick.accounting.budgets import rest_prices
 from hockeystick.accounting.budgets.rest_prices import residue_price
 
 
@@ -79,8 +82,8 @@ def test_no_adaptive_analyst_exceeds_the_promise_and_prices_at_the_full_budget_l
 
 def test_the_plan_of_the_gap_table_fits_as_printed():
     """20 × 1-DP at δ = 1e-6: 30.7953 with this filter, 40.6506 with Gaussian DP, 19.9995 fixed in advance."""
-    plan = {"event": PureDP(1.0), "count": 20}
-    options = {"slack": 1e-9, "uses": 20}
+    plan: dict[str, Any] = {"event": PureDP(1.0), "count": 20}
+    options: dict[str, Any] = {"slack": 1e-9, "uses": 20}
     assert not ResidueFilter.for_target(30.7953 * 1.002, 1e-6, **options).would_exceed(**plan)
     assert ResidueFilter.for_target(30.7953 * 0.998, 1e-6, **options).would_exceed(**plan)
 
@@ -152,7 +155,7 @@ def test_refusals():
 
 
 def test_the_filter_with_most_room_for_the_plan_is_chosen():
-    chosen = {
+    chosen: dict[str, tuple[float, list[tuple[PrivacyEvent, int]]]] = {
         "PureFilter": (2.05, [(PureDP(1.0), 2)]),
         "GDPFilter": (1.0, [(Gaussian(20.0), 10)]),
         "ResidueFilter": (2.6, [(PureDP(0.1), 20), (Gaussian(5.0), 2)]),
@@ -163,3 +166,24 @@ def test_the_filter_with_most_room_for_the_plan_is_chosen():
         assert found.epsilon(1e-6) <= eps
     with pytest.raises(InvalidArgumentError, match="expect"):
         filter_for(1.0, 1e-6, expect=[])
+
+
+@pytest.mark.parametrize(("a", "rest"), [(0.3, 0.5), (0.3, 2.0), (1.0, 5.0)])
+def test_a_price_just_below_the_least_is_refused_though_the_points_of_the_grid_do_not_show_it(a, rest):
+    """The least price on 20,000 points, in closed form; a millionth less fails between points."""
+    eps, p = np.linspace(0.0, 8.0, 20_001), 1 / (1 + math.exp(-a))
+
+    def stick(e, mu):  # at any real ε
+        return stats.norm.cdf(mu / 2 - e / mu) - np.exp(e) * stats.norm.cdf(-mu / 2 - e / mu)
+
+    def fits(cost):
+        left = math.sqrt(rest - cost)
+        return bool(np.all(p * stick(eps - a, left) + (1 - p) * stick(eps + a, left) <= stick(eps, math.sqrt(rest))))
+
+    low, high = a * a / 2, gaussian_charge(PureDP(a))
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    laws = [rest_prices._law(PureDP(a))]
+    assert not rest_prices._holds(laws, rest, high * (1 - 1e-6), 1e-12)
+    assert rest_prices._holds(laws, rest, high * (1 + 1e-3), 1e-12)

@@ -3,6 +3,7 @@ laws of projected chains; nothing of the module but its result is used."""
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_the_string_is_the_lowest_of_all_chords_and_rounded_up(seed, bounded):
         diameter = Fraction(int(rng.integers(1, 9)), 8) if bounded else None
         found = last_iterate_mu(
             [float(x) for x in s], [float(x) for x in c], [float(x) for x in noise],
-            diameter=float(diameter) if bounded else math.inf,
+            diameter=math.inf if diameter is None else float(diameter),
         )  # fmt: skip
         exact = by_all_chords(s, c, noise, diameter)
         assert Fraction(found) ** 2 >= exact
@@ -113,8 +114,15 @@ def test_early_steps_of_a_long_contraction_vanish():
 
 
 def test_bad_schedules_are_refused():
-    for wrong in ({"moves": []}, {"moves": [-1.0]}, {"contractions": [1.0, 1.0]}, {"noises": 0.0}, {"diameter": 0.0}):
-        given = {"moves": [1.0], "contractions": 1.0, "noises": 1.0} | wrong
+    cases: tuple[dict[str, Any], ...] = (
+        {"moves": []},
+        {"moves": [-1.0]},
+        {"contractions": [1.0, 1.0]},
+        {"noises": 0.0},
+        {"diameter": 0.0},
+    )
+    for wrong in cases:
+        given: dict[str, Any] = {"moves": [1.0], "contractions": 1.0, "noises": 1.0} | wrong
         with pytest.raises(InvalidArgumentError):
             last_iterate_mu(**given)
     with pytest.raises(NumericalError):
