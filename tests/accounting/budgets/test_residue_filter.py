@@ -28,8 +28,8 @@ from hockeystick.accounting import (
     filter_for,
     parallel,
 )
-from hockeystick.accounting.budgets.filters import gaussian_charge
 from hockeystick.accounting.budgets import rest_prices
+from hockeystick.accounting.budgets.filters import gaussian_charge
 from hockeystick.accounting.budgets.rest_prices import residue_price
 
 
@@ -168,22 +168,23 @@ def test_the_filter_with_most_room_for_the_plan_is_chosen():
         filter_for(1.0, 1e-6, expect=[])
 
 
-@pytest.mark.parametrize(("a", "rest"), [(0.3, 0.5), (0.3, 2.0), (1.0, 5.0)])
-def test_a_price_just_below_the_least_is_refused_though_the_points_of_the_grid_do_not_show_it(a, rest):
-    """The least price on 20,000 points, in closed form; a millionth less fails between points."""
-    eps, p = np.linspace(0.0, 8.0, 20_001), 1 / (1 + math.exp(-a))
+@pytest.mark.parametrize(("loss", "p", "rest"), [(1.0, 0.05, 0.5), (0.8, 0.2, 1.0)])
+def test_a_price_that_fails_only_between_the_points_of_the_grid_is_refused(loss, p, rest):
+    """Two outcomes, the least price on 20,000 points in closed form, and a millionth less, which fails near ε = 3."""
+    eps, other = np.linspace(0.0, 8.0, 20_001), math.log((1 - p) / (1 - p * math.exp(-loss)))
 
     def stick(e, mu):  # at any real ε
         return stats.norm.cdf(mu / 2 - e / mu) - np.exp(e) * stats.norm.cdf(-mu / 2 - e / mu)
 
     def fits(cost):
         left = math.sqrt(rest - cost)
-        return bool(np.all(p * stick(eps - a, left) + (1 - p) * stick(eps + a, left) <= stick(eps, math.sqrt(rest))))
+        both = p * stick(eps - loss, left) + (1 - p) * stick(eps - other, left)
+        return bool(np.all(both <= stick(eps, math.sqrt(rest))))
 
-    low, high = a * a / 2, gaussian_charge(PureDP(a))
-    for _ in range(40):
+    low, high = 1e-9, 0.999 * rest
+    for _ in range(45):
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
-    laws = [rest_prices._law(PureDP(a))]
+    laws = [(np.array([loss, other]), np.array([p, 1 - p]), 0.0)]
     assert not rest_prices._holds(laws, rest, high * (1 - 1e-6), 1e-12)
     assert rest_prices._holds(laws, rest, high * (1 + 1e-3), 1e-12)
