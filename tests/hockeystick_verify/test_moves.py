@@ -19,7 +19,14 @@ from hockeystick_verify.documents import UnusableError
 from hockeystick_verify.moves import Move, moves_of
 
 ENDS = st.none() | st.integers(-2, 3)
-REACHES = st.tuples(ENDS, ENDS).filter(lambda ends: None in ends or ends[0] <= ends[1])
+
+
+def ordered(ends: tuple[int | None, int | None]) -> bool:
+    first, last = ends
+    return first is None or last is None or first <= last
+
+
+REACHES = st.tuples(ENDS, ENDS).filter(ordered)
 
 
 def graph_of(size: int, reaches: list[tuple[int | None, int | None]], *, cumulative: bool = False) -> AccountantGraph:

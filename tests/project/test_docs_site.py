@@ -72,8 +72,8 @@ def described(full: str) -> bool:
 
 def imported_names(text: str) -> set[str]:
     """The full names that the Python blocks of a page, or a script, import from this package."""
-    found = set(re.findall(r"^import (hockeystick[\w.]*)", text, re.MULTILINE))
-    for where, listed in re.findall(r"^from (hockeystick[\w.]*) import (\([^)]*\)|.*)$", text, re.MULTILINE):
+    found = set(re.findall(r"^import (hockeystick\b[\w.]*)", text, re.MULTILINE))
+    for where, listed in re.findall(r"^from (hockeystick\b[\w.]*) import (\([^)]*\)|.*)$", text, re.MULTILINE):
         found |= {f"{where}.{name}" for name in re.findall(r"\w+", re.sub(r"#.*| as \w+", "", listed))}
     return found
 

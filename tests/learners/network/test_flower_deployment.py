@@ -132,10 +132,10 @@ class Deployment:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=60,
+            timeout=300,
         )
         try:
-            wait_for(result.exists, 300.0)
+            wait_for(result.exists, 1200.0)  # other jobs may keep the machine busy
         except TimeoutError:
             pytest.fail(self.logs())
         with np.load(result) as kept:
