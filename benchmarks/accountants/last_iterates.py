@@ -11,6 +11,7 @@ import math
 
 from benchmarks.frame import DOCS, arguments, markdown, replaced
 from hockeystick.accounting import Gaussian, GaussianDP, PoissonSampled, compose, epsilon, last_iterate
+from hockeystick.accounting.events.basic.composition import Composed
 from hockeystick.accounting.numerics.rounded_text import formatted_up
 from hockeystick.audits.catalogue.mechanisms.last_iterates import last_iterate_cases
 
@@ -48,7 +49,9 @@ def full() -> str:
     """Returns the table of full batches, beside the exact law of a quadratic."""
     rows = []
     for c, steps in FULL:
-        ours = 1.0 / last_iterate(Gaussian(10.0), steps, contraction=c).noise_multiplier
+        event = last_iterate(Gaussian(10.0), steps, contraction=c)
+        assert isinstance(event, Gaussian)
+        ours = 1.0 / event.noise_multiplier
         weights = [c**k for k in range(steps)]
         exact = 0.1 * math.fsum(weights) / math.sqrt(math.fsum(w * w for w in weights))
         rows.append((f"{c:g}", steps, f"{0.1 * math.sqrt(steps):.6f}", f"{ours:.9f}", f"{exact:.9f}"))
@@ -61,6 +64,7 @@ def sampled() -> str:
     for steps, rate, move, c, diameter in SAMPLED:
         step = PoissonSampled(rate, Gaussian(1 / move))
         event = last_iterate(step, steps, contraction=c, diameter=diameter)
+        assert isinstance(event, Composed)
         charged = sum(count for _, count in event.parts)
         costs = [epsilon(one, DELTA).upper for one in (compose((step, steps)), event)]
         wide = "none" if math.isinf(diameter) else f"{diameter:g}"

@@ -92,7 +92,7 @@ class SampledDescent:
 
 def last_iterate_cases() -> Iterator[Case]:
     """Yields the cases of last iterates."""
-    falling = 0.95 ** np.arange(_T)[::-1]
+    falling = _powers(0.95)
     full = last_iterate(Gaussian(2.0), _T, contraction=0.95)
     yield _case("last-iterate", full, LinearDescent(falling, np.full(_T, 0.5)))
     yield _case("last-iterate[noise of 0.97]", full, LinearDescent(falling, np.full(_T, 0.5 / 0.97)), 128_000)
@@ -105,15 +105,19 @@ def last_iterate_cases() -> Iterator[Case]:
     single = np.zeros(_T)
     single[0] = 2.0
     yield _case("last-iterate-read-once", once, LinearDescent(np.ones(_T), single))
-    growing = 1.2 ** np.arange(_T, dtype=float)[::-1]
-    yield _case("last-iterate-read-once[expanding steps]", once, LinearDescent(growing, single), 250)
+    yield _case("last-iterate-read-once[expanding steps]", once, LinearDescent(_powers(1.2), single), 250)
     average = np.arange(_T, 0, -1) / _T
     yield _case("last-iterate-read-once[average published]", once, LinearDescent(average, single), 12_000)
     yield _case("last-iterate-read-once[loss with a kink]", once, KinkedDescent(_T, 2.0, 8 * math.sqrt(_T)), 250)
     step = PoissonSampled(0.1, Gaussian(2.0))
     short, long = (last_iterate(step, t, contraction=0.9) for t in (_T, 2000))
-    yield _case("last-iterate-sampled", short, SampledDescent(0.9 ** np.arange(_T)[::-1], 0.1, 0.5))
+    yield _case("last-iterate-sampled", short, SampledDescent(_powers(0.9), 0.1, 0.5))
     yield _case("last-iterate-sampled[empty batches]", long, SampledDescent(np.ones(2000), 0.1, 0.5), 250)
+
+
+def _powers(factor: float) -> FloatArray:
+    """Returns what is left of each step's move after those that follow."""
+    return np.asarray(factor ** np.arange(_T, dtype=float)[::-1], dtype=np.float64)
 
 
 def _case(name: str, claimed: PrivacyEvent, target: Any, refuted_by: int | None = None) -> Case:

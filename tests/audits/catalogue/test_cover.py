@@ -53,7 +53,7 @@ WITHOUT = {
     "PublishedExperiment": "says of itself that it is not private",
     "NotPrivate": "says of itself that it is not private",
     "SmoothedOnline": "offers no release; its draws have the law of ExponentialMechanism, which has cases",
-    "Survey": "each client sends a message of SubsetSelection, KRR or noise shares, or a server releases by DiscreteLaplace",
+    "Survey": "each client sends SubsetSelection, KRR or noise shares, or a server releases; those have cases",
     "ThresholdNet": "a sampler of SubsampledNet, whose cases learner/smoothed-net* draw by it",
 }
 
