@@ -39,7 +39,7 @@ def test_a_signed_certificate_goes_from_account_to_verify(tmp_path: Path) -> Non
     assert content["verdict"] == "verified" and all(point["width"] < 1e-6 for point in content["points"])
     command_line.assert_refused(command_line.run("verify", file), "needs a key")  # a signature lies beside it
     (tmp_path / "c.json.sig").unlink()
-    command_line.assert_refused(command_line.run("verify", file, "--key", public), "c.json.sig")
+    command_line.assert_refused(command_line.run("verify", file, "--key", public), "--signature", "no such file")
     assert command_line.run("verify", file, "--quick").exit_code == 0
     file.write_bytes(file.read_bytes().replace(b"one row", b"one Row"))
     command_line.assert_refused(command_line.run("verify", file), "digest")
@@ -73,7 +73,7 @@ def test_options_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     )
     sign = ("--certificate", file, *UNIT, "--sign", tmp_path / "none.pem")
     command_line.assert_refused(command_line.run(*account, *sign), "--sign")
-    command_line.assert_refused(command_line.run("verify", tmp_path / "none.json"), "none.json")
+    command_line.assert_refused(command_line.run("verify", tmp_path / "none.json"), "CERTIFICATE", "no such file")
     assert not file.exists()
 
 
