@@ -21,9 +21,9 @@ from typing import Any, Protocol
 from attrs import field, frozen
 
 from hockeystick.accounting import validate
-from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.engines.best_bound import Bracket
 from hockeystick.accounting.errors import GraphError, InvalidArgumentError
+from hockeystick.accounting.graph.parts.drawn import GuaranteeLike
 from hockeystick.accounting.numerics import rounded_text
 from hockeystick.accounting.optional_packages import require
 from hockeystick_verify import documents
@@ -48,24 +48,8 @@ class WholeGraph(Protocol):
         """Returns it as JSON text."""
 
 
-class Certifiable(Protocol):
+class Certifiable(GuaranteeLike, Protocol):
     """The attributes and methods of a guarantee that a certificate takes."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """The neighbouring relation."""
-
-    @property
-    def group(self) -> int:
-        """The number of records that may differ."""
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """The assumptions."""
-
-    @property
-    def threat_model(self) -> str:
-        """The threat model, in words."""
 
     @property
     def view(self) -> str | None:

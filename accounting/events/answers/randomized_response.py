@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 from attrs import field, frozen
 from scipy import special
 
 from hockeystick.accounting import field_checks
-from hockeystick.accounting.adjacency import Adjacency
 from hockeystick.accounting.errors import InvalidArgumentError
+from hockeystick.accounting.events.answers.one_category import OneCategory
 from hockeystick.accounting.events.basic.checked_event import is_boolean
-from hockeystick.accounting.events.basic.composition import compose
 from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
 from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
-from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
 
 
 @frozen
-class RandomizedResponse(PrivacyEvent):
+class RandomizedResponse(OneCategory):
     """k-ary randomised response: it reports the true category with odds e^ε against each of the others.
 
     One input takes another value, so the event is meant only under replace-one and local adjacency. A group of k
@@ -36,15 +33,7 @@ class RandomizedResponse(PrivacyEvent):
       [0.2876, 0.187, 0.0604]
     """
 
-    epsilon: float = field(converter=field_checks.epsilon)
     categories: int = field(default=2, converter=field_checks.categories)
-    adjacencies: ClassVar[frozenset[Adjacency] | None] = frozenset({Adjacency.REPLACE_ONE, Adjacency.LOCAL})
-
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        return compose((self, math.ceil(distance)))
-
-    def pure_epsilon(self) -> float:
-        return self.epsilon
 
     def _masses(self) -> tuple[float, float, float]:
         """Returns P's mass at loss +ε, −ε and 0."""
@@ -54,16 +43,6 @@ class RandomizedResponse(PrivacyEvent):
 
     def two_point(self) -> tuple[float, float] | None:
         return (self.epsilon, 0.0) if self.categories == 2 else None
-
-    def zcdp_rho(self) -> float:
-        more, _, same = self._masses()
-        return three_point_rho(self.epsilon, more, same)
-
-    def _rdp(self, orders: Array) -> Array:
-        return three_point_rdp(self.epsilon, self._masses()[0], orders)
-
-    def pair(self) -> DominatingPair:
-        return Atoms((self.epsilon, -self.epsilon, 0.0), self._masses())
 
 
 @frozen

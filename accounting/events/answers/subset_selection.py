@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 from attrs import field, frozen
 
 from hockeystick.accounting import field_checks, validate
-from hockeystick.accounting.adjacency import Adjacency
-from hockeystick.accounting.events.basic.composition import compose
-from hockeystick.accounting.events.basic.event import Array, PrivacyEvent
-from hockeystick.accounting.losses.dominating_pairs import Atoms, DominatingPair
-from hockeystick.accounting.losses.renyi_closed_forms import three_point_rdp, three_point_rho
+from hockeystick.accounting.events.answers.one_category import OneCategory
 
 
 def _size(value: int) -> int:
@@ -20,7 +15,7 @@ def _size(value: int) -> int:
 
 
 @frozen
-class SubsetSelection(PrivacyEvent):
+class SubsetSelection(OneCategory):
     """Subset selection: a set of d of k categories, which has odds e^ε if it holds the true category.
 
     The loss is ε if only the first of two categories is in the set, −ε if only the second is, and 0 otherwise: k-ary
@@ -38,19 +33,11 @@ class SubsetSelection(PrivacyEvent):
       [0.0913, 0.1647, 0.1598]
     """
 
-    epsilon: float = field(converter=field_checks.epsilon)
     categories: int = field(converter=field_checks.categories)
     size: int = field(converter=_size)
-    adjacencies: ClassVar[frozenset[Adjacency] | None] = frozenset({Adjacency.REPLACE_ONE, Adjacency.LOCAL})
 
     def __attrs_post_init__(self) -> None:
         validate.integer("size", self.size, low=1, high=self.categories - 1)
-
-    def _scaled(self, distance: float) -> PrivacyEvent:
-        return compose((self, math.ceil(distance)))
-
-    def pure_epsilon(self) -> float:
-        return self.epsilon
 
     def _masses(self) -> tuple[float, float, float]:
         """Returns P's mass at loss +ε, −ε and 0."""
@@ -63,13 +50,3 @@ class SubsetSelection(PrivacyEvent):
 
     def two_point(self) -> tuple[float, float] | None:
         return (self.epsilon, 0.0) if self.categories == 2 else None
-
-    def zcdp_rho(self) -> float:
-        more, _, same = self._masses()
-        return three_point_rho(self.epsilon, more, same)
-
-    def _rdp(self, orders: Array) -> Array:
-        return three_point_rdp(self.epsilon, self._masses()[0], orders)
-
-    def pair(self) -> DominatingPair:
-        return Atoms((self.epsilon, -self.epsilon, 0.0), self._masses())

@@ -45,7 +45,7 @@ class GraphLike(Protocol):
 
 
 class GuaranteeLike(Protocol):
-    """The methods of ``Guarantee`` that notebooks use."""
+    """The attributes and methods of ``Guarantee`` that notebooks and certificates use."""
 
     @property
     def adjacency(self) -> Adjacency:
