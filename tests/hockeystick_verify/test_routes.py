@@ -176,6 +176,17 @@ def test_sums_over_outcomes_are_those_of_fractions() -> None:
     assert ends is not None and ends[0] <= ball(exact) <= ends[1] and up(ends[1] - ends[0]) < 1e-30
 
 
+def test_sums_over_outcomes_count_losses_at_infinity() -> None:
+    losses, masses, eps = [0.5, -0.3], [0.59, 0.4], ball(0.4)
+    law = laws.Pieces([(ball(x), ball(p)) for x, p in zip(losses, masses, strict=True)], infinity=1 - ball(0.99))
+    exact = 1 - ball(0.99) ** 2
+    for i, j in product(range(2), repeat=2):
+        gap = 1 - (eps - ball(losses[i]) - ball(losses[j])).exp()
+        exact += ball(masses[i]) * ball(masses[j]) * gap if gap > 0 else arb(0)
+    ends = sums.enclosed([(law, 2)], eps, CLOCK)
+    assert ends is not None and ends[0] <= exact <= ends[1] and up(ends[1] - ends[0]) < 1e-15
+
+
 def test_two_lattices_have_the_sum_of_another_program() -> None:
     parts: list[tuple[laws.Law, int]] = [(laws.two_points(i, ball(e)), 500) for i, e in enumerate((0.1, 0.07321))]
     ends = sums.enclosed(parts, ball(17.0), CLOCK)
@@ -219,6 +230,27 @@ def test_the_grid_is_above_the_truth_and_nears_it_with_the_square_of_its_width()
         assert upper is not None and upper >= exact
         excess.append(up(upper - exact))
     assert 3.5 < excess[0] / excess[1] < 4.5 and excess[1] < 0.01 * up(exact)
+
+
+def test_the_grid_counts_losses_that_it_cuts_off() -> None:
+    """Most losses are some 100, and those above 60.5 are cut off: δ is nearly 1."""
+    exact = laws.Normal(ball(200.0)).profile(ball(0.5))
+    upper = grid.upper_end([(laws.Normal(ball(100.0)), 2)], ball(0.5), 1e-6, 0.25, CLOCK)
+    assert upper is not None and upper >= exact > 0.99
+
+
+def test_the_grid_counts_losses_at_infinity() -> None:
+    law = laws.Pieces([(ball(0.5), ball(0.59)), (ball(-0.3), ball(0.4))], infinity=1 - ball(0.99))
+    ends = sums.enclosed([(law, 3)], ball(0.8), CLOCK)
+    upper = grid.upper_end([(law, 3)], ball(0.8), 1e-6, 2.0**-7, CLOCK)
+    assert ends is not None and upper is not None and ends[1] <= upper < 1.001 * ends[1]
+
+
+def test_smoothing_proves_nothing_beyond_the_largest_loss() -> None:
+    """The Gaussian loss alone exceeds it there, with the probability that the lower end is reduced by."""
+    parts: list[tuple[laws.Law, int]] = [(laws.two_points("k", ball(0.1)), 10)]
+    smooth = line.smoothed(parts, ball(1.0625), 1e-24, 1e-3, 0.2, CLOCK)
+    assert smooth is not None and smooth[0] <= 0 < smooth[1]
 
 
 @pytest.mark.statistical

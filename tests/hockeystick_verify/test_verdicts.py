@@ -248,6 +248,16 @@ def test_certificates_of_broken_accountants_are_not_verified(name: str, forged: 
     assert len(MUTANTS) >= 20
 
 
+@pytest.mark.parametrize("rhos", [(0.01, 1.0), (1.0, 0.01)])
+def test_the_worst_source_counts_where_no_lower_end_refutes(rhos: tuple[float, float], forged: Forged) -> None:
+    graph = AccountantGraph().source("a").source("b")
+    for name, rho in zip("ab", rhos, strict=True):
+        graph = graph.release(f"of {name}", ZCDP(rho), reads=[name])
+    bounds = {rho: epsilon(ZCDP(rho), 1e-6).upper * (1 + 1e-5) for rho in rhos}
+    found = {rho: check(forged(graph, [(bound, 1e-6)]), quick=True).verdict for rho, bound in bounds.items()}
+    assert found == {1.0: "verified", 0.01: "not decided"}
+
+
 def test_events_without_a_rule_are_named_and_never_verified(forged: Forged) -> None:
     graph = graph_of(Gaussian(1.0), chain(Laplace(9.0), 3))
     verdict = check(forged(graph, [(50.0, 0.5)]))
