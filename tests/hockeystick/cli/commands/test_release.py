@@ -355,6 +355,6 @@ def test_a_record_without_a_number_counts_as_the_stated_one_or_is_refused(tmp_pa
     assert found["published"] == other["published"] and found["records"] == 200 and found["missing"] == 50.0
     assert any("counts as 50" in sentence for sentence in found["assumptions"])
     assert other["missing"] is None and any("must not be published" in one for one in other["assumptions"])
-    assert_refused(run("--data", file, *words), "record")
+    assert_refused(run("--data", file, *words), "has no 'age' in line 3")
     for rule in ("drop", "category", "often"):
         assert_refused(run("--data", file, *words, "--missing", rule), "--missing")
